@@ -1,0 +1,32 @@
+# Each target sets up its own environment in .venv on first use and reuses it after.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test bench lint clean
+
+demo: $(READY)
+	$(BIN)/python examples/toy.py --out demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+bench: $(READY)
+	$(BIN)/python benchmarks/variance.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/growth.py
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# torch goes first and by its pin: a range could pull a build with gigabytes of CUDA.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv demo

@@ -1,0 +1,77 @@
+"""What every copula can do."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from carms.pairs import take_pairs
+
+__all__ = ["Copula"]
+
+
+class Copula(ABC):
+    """``samples`` exchangeable uniforms per draw, with a known bivariate CDF.
+
+    Args:
+        samples: how many uniforms a draw has, at least 2.
+    """
+
+    def __init__(self, samples: int) -> None:
+        if samples < 2:
+            raise ValueError(
+                f"{type(self).__name__} couples at least 2 samples, got samples={samples}"
+            )
+        self.samples = samples
+
+    @property
+    def full_support(self) -> bool:
+        """Whether any two samples have positive density on all of the open unit square
+        but its diagonal, so that any two categories can be drawn together in any order.
+        """
+        return True
+
+    @abstractmethod
+    def sample(
+        self,
+        shape: Sequence[int],
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Draw ``[*shape, samples]`` uniforms, strictly inside (0, 1)."""
+
+    def cdf(self, a: Tensor, b: Tensor) -> Tensor:
+        """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw."""
+        return self._joint(self._coordinate(a), self._coordinate(b))
+
+    def _coordinate(self, a: Tensor) -> Tensor:
+        """The part of the CDF that depends on one argument alone, computed once per argument."""
+        return a
+
+    @abstractmethod
+    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+        """The CDF as a function of two coordinates."""
+
+    def lift(self, left: Tensor, width: Tensor) -> Tensor:
+        """How much likelier than by chance two samples fall in two intervals.
+
+        Args:
+            left: ``[K, ...]`` left ends of K disjoint intervals in [0, 1].
+            width: ``[K, ...]`` their positive lengths.
+
+        Returns:
+            ``[K (K - 1) / 2, ...]``: for each pair of intervals the probability that one sample
+            is in the first and another in the second, divided by the product of the lengths.
+        """
+        low, high = self._coordinate(left), self._coordinate((left + width).clamp_max(1))
+        low_a, low_b = take_pairs(low)
+        high_a, high_b = take_pairs(high)
+        width_a, width_b = take_pairs(width)
+        upper = self._joint(high_a, high_b) - self._joint(high_a, low_b)
+        lower = self._joint(low_a, high_b) - self._joint(low_a, low_b)
+        return (upper - lower) / (width_a * width_b)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(samples={self.samples})"

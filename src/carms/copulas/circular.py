@@ -1,0 +1,81 @@
+"""Strata on a ring that is turned at random: no holes, and a closed form for every pair."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from carms.copulas.base import Copula
+from carms.copulas.stratified import stratified_points
+from carms.pairs import take_pairs
+from carms.randomness import inside_unit_interval, uniform
+
+__all__ = ["Circular"]
+
+
+class Circular(Copula):
+    """``u_n = ((pi(n) + v_n) / N + t) mod 1``: one point in each of N strata, the ring turned.
+
+    The density of a pair depends on its distance ``delta`` around the ring alone,
+    ``N/(N-1) min(1, N delta, N (1 - delta))``. It vanishes only at distance zero, so every two
+    categories can be drawn together whatever their order.
+
+    >>> u = Circular(samples=8).sample((1000,), torch.Generator().manual_seed(0))
+    >>> bool(((u > 0) & (u < 1)).all())
+    True
+    """
+
+    def sample(
+        self,
+        shape: Sequence[int],
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        points = stratified_points(shape, self.samples, generator, dtype, device)
+        turn = uniform((*shape, 1), generator, dtype, device)
+        return inside_unit_interval((points + turn).frac())
+
+    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+        count = self.samples
+        dents = x * y + 2 * self._dent(torch.ones_like(x))
+        for turn in (-1, 0, 1):
+            dents = dents + self._dent(x - y + turn) - self._dent(x + turn) - self._dent(turn - y)
+        return dents * (count / (count - 1))
+
+    def _dent(self, distance: Tensor) -> Tensor:
+        """Second antiderivative of ``max(0, 1 - N |t|)``, the dent in the density at zero."""
+        size = distance.abs()
+        near = size.clamp_max(1 / self.samples)
+        return near.square() * (0.5 - near * (self.samples / 6)) + (size - near) * (
+            0.5 / self.samples
+        )
+
+    def lift(self, left: Tensor, width: Tensor) -> Tensor:
+        left_a, left_b = take_pairs(left)
+        right_a, right_b = take_pairs(left + width)
+        gap = torch.maximum(left_a, left_b) - torch.minimum(right_a, right_b)
+        way_round = 1 - torch.maximum(right_a, right_b) + torch.minimum(left_a, left_b)
+        width_a, width_b = take_pairs(width)
+        shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
+        gaps = torch.stack((gap, way_round)).clamp_min_(0)
+        share = self._mean_slope(gaps, shorter, longer)
+        return (share[0] + share[1]).sub_(1).mul_(self.samples / (self.samples - 1))
+
+    def _mean_slope(self, gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
+        """Mean of ``min(1, N (gap + x + y))`` over ``0 < x < shorter`` and ``0 < y < longer``.
+
+        ``x`` runs through up to three parts: first every ``y`` is on the slope (``inner``), then
+        some are (``edge``), then none is. No two nearly equal numbers are subtracted, so no digits
+        are lost however short the intervals are.
+        """
+        count = self.samples
+        reach = (1 / count - gap).clamp_min_(0)
+        inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
+        edge = torch.minimum(reach, shorter).sub_(inner)
+        far = reach.sub_(inner)
+        near = far - edge
+        dent = (far + near).mul_(far).addcmul_(near, near).mul_(count / 6).div_(longer)
+        slope = (inner + longer).mul_(0.5).add_(gap).mul_(count)
+        inner.div_(shorter)
+        return (1 - inner).addcmul_(edge.div_(shorter), dent, value=-1).addcmul_(inner, slope)

@@ -1,0 +1,61 @@
+"""One uniform in each of N strata."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from carms.copulas.base import Copula
+from carms.randomness import inside_unit_interval, uniform
+
+__all__ = ["Stratified", "stratified_points"]
+
+
+def stratified_points(
+    shape: Sequence[int],
+    samples: int,
+    generator: torch.Generator | None,
+    dtype: torch.dtype | None,
+    device: torch.device | str | None,
+) -> Tensor:
+    """``[*shape, samples]``: one point in each of ``samples`` equal strata, in random order."""
+    keys, within = uniform((2, *shape, samples), generator, dtype, device)
+    return (keys.argsort(-1) + within) / samples
+
+
+class Stratified(Copula):
+    """``u_n = (pi(n) + v_n) / N`` with a random permutation ``pi`` and uniform ``v_n``.
+
+    Two samples never share a stratum, so a single ordering of the categories loses the pairs that
+    do: :class:`~carms.couplings.InverseCDF` mixes orderings. :class:`Circular` has no such holes.
+
+    >>> u = Stratified(samples=4).sample((2,))
+    >>> (u * 4).long().sort(-1).values
+    tensor([[0, 1, 2, 3],
+            [0, 1, 2, 3]])
+    """
+
+    @property
+    def full_support(self) -> bool:
+        return False
+
+    def sample(
+        self,
+        shape: Sequence[int],
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        return inside_unit_interval(
+            stratified_points(shape, self.samples, generator, dtype, device)
+        )
+
+    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+        strata = self.samples
+        low, high = torch.minimum(x, y), torch.maximum(x, y)
+        whole = (low * strata).floor().clamp_max(strata - 1)
+        # Overlap of [0, low] and [0, high] with the stratum in which `low` ends.
+        start = whole / strata
+        last = (low - start) * (high - start).clamp_max(1 / strata)
+        same_stratum = whole / strata**2 + last
+        return (x * y - same_stratum) * (strata / (strata - 1))

@@ -1,0 +1,128 @@
+"""What every coupling can do."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from carms.copulas import Copula
+from carms.pairs import take_pairs
+from carms.randomness import precise_dtype, uniform
+
+__all__ = ["Coupling"]
+
+
+class Coupling(ABC):
+    """N exchangeable categorical samples with given marginals, and the joint table of any two.
+
+    Args:
+        copula: the source of correlated uniforms; it fixes the number of samples.
+        epsilon: with this probability a whole draw is independent instead. It bounds every pair
+            ratio by ``1 / epsilon`` and biases nothing: the table knows of it.
+    """
+
+    exact = True
+    """Whether the pair ratios are those of the true joint table."""
+
+    def __init__(self, copula: Copula, epsilon: float = 0.0) -> None:
+        if not 0 <= epsilon <= 1:
+            raise ValueError(f"epsilon is a probability, got {epsilon}")
+        self.copula = copula
+        self.epsilon = epsilon
+
+    @property
+    def samples(self) -> int:
+        return self.copula.samples
+
+    def sample(self, probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw ``[samples, *batch]`` category indices from ``probs [*batch, C]``."""
+        return self._draw(_check_probs(probs), generator)[0].movedim(-1, 0)
+
+    def pmf(self, probs: Tensor) -> Tensor:
+        """The joint table ``[*batch, C, C]`` of any two samples of one draw."""
+        p = _check_probs(probs).to(precise_dtype(probs.device))
+        p = p / p.sum(-1, keepdim=True)
+        product = p.unsqueeze(-1) * p.unsqueeze(-2)
+        everyone = torch.arange(p.shape[-1], device=p.device).expand(p.shape)
+        first, second = torch.triu_indices(p.shape[-1], p.shape[-1], 1, device=p.device)
+        lift = torch.zeros_like(product)
+        lift[..., first, second] = self._with_epsilon(self._table_lift(p, everyone)).movedim(0, -1)
+        # Where a probability is zero, a lift is 0 / 0.
+        table = torch.where(product > 0, product * (lift + lift.mT), 0)
+        return table + torch.diag_embed(p - table.sum(-1))
+
+    def pair_ratio(self, probs: Tensor, indices: Tensor) -> Tensor:
+        """``p_i p_j / P(i, j)`` for the drawn pairs, zero for pairs within one category.
+
+        Args:
+            probs: ``[*batch, C]``.
+            indices: ``[N, *batch]`` categories, from :meth:`sample`.
+
+        Returns:
+            ``[N (N - 1) / 2, *batch]``, pairs in the order of ``torch.triu_indices(N, N, 1)``.
+        """
+        self._check_reachable(probs.shape[-1])
+        last = indices.movedim(0, -1)
+        return self._ratio(indices, self._lift(_check_probs(probs), last))
+
+    def draw(
+        self, probs: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """:meth:`sample` and its :meth:`pair_ratio`, sharing their work."""
+        self._check_reachable(probs.shape[-1])
+        last, lift = self._draw(_check_probs(probs), generator)
+        indices = last.movedim(-1, 0).contiguous()
+        return indices, self._ratio(indices, self._lift(probs, last) if lift is None else lift)
+
+    @abstractmethod
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Indices ``[*batch, N]`` and, where it costs nothing more, what :meth:`_lift` gives."""
+
+    @abstractmethod
+    def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
+        """``P(i, j) / (p_i p_j)`` without epsilon, ``[K (K - 1) / 2, *batch]``, for all pairs of
+        the categories ``indices [*batch, K]``; anything finite within one category.
+        """
+
+    def _table_lift(self, probs: Tensor, indices: Tensor) -> Tensor:
+        """:meth:`_lift` where precision matters more than time."""
+        return self._lift(probs, indices)
+
+    def _check_reachable(self, categories: int) -> None:
+        """Raise if some pair of categories can never be drawn: no ratio repairs that."""
+
+    def _with_epsilon(self, lift: Tensor) -> Tensor:
+        return lift if self.epsilon == 0 else (1 - self.epsilon) * lift + self.epsilon
+
+    def _uniforms(
+        self, shape: torch.Size, generator: torch.Generator | None, like: Tensor
+    ) -> Tensor:
+        """``[*shape, N]`` from the copula, each row independent with probability epsilon."""
+        dtype = precise_dtype(like.device)
+        u = self.copula.sample(shape, generator, dtype, like.device)
+        if self.epsilon == 0:
+            return u
+        free = uniform((*shape, self.samples), generator, dtype, like.device)
+        return torch.where(
+            uniform((*shape, 1), generator, dtype, like.device) < self.epsilon, free, u
+        )
+
+    def _ratio(self, indices: Tensor, lift: Tensor) -> Tensor:
+        first, second = take_pairs(indices)
+        return self._with_epsilon(lift).reciprocal().masked_fill(first == second, 0)
+
+    def __repr__(self) -> str:
+        mixture = f", epsilon={self.epsilon}" if self.epsilon else ""
+        return f"{type(self).__name__}({self.copula}{mixture})"
+
+
+def _check_probs(probs: Tensor) -> Tensor:
+    if not probs.is_floating_point():
+        raise TypeError(f"probs must be floating point, got {probs.dtype}")
+    if probs.ndim < 1 or probs.shape[-1] < 2:
+        raise ValueError(
+            f"probs must be [*batch, C] with C >= 2 categories, got {list(probs.shape)}"
+        )
+    return probs if probs.dtype.itemsize >= 4 else probs.float()

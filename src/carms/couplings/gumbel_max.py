@@ -1,0 +1,164 @@
+"""Gumbel-max sampling with correlated noise (CARMS-G), and its joint table by quadrature."""
+
+import torch
+from torch import Tensor
+
+from carms.copulas import Copula, Dirichlet, Independent
+from carms.couplings.base import Coupling
+from carms.pairs import take_pairs
+from carms.quadrature import gauss_laguerre, gauss_legendre
+from carms.randomness import precise_dtype
+
+__all__ = ["BiasedGumbelMax", "GumbelMax"]
+
+# Work on so many (variable, category, node) triples at a time: they fit a processor's cache.
+_CHUNK = 1 << 17
+
+# N -> radial nodes, angular nodes, and the power that crowds these at the corners of the triangle.
+# The integrand is nearly t exp(-t) along the radius and smooth across, the more so the larger N.
+# Worst relative errors, from one-hot to uniform probabilities: ratios 5e-6, tables 2e-8.
+_NodeCounts = dict[int, tuple[int, int, int]]
+_RATIO_NODES: _NodeCounts = {
+    2: (16, 10, 3),
+    3: (7, 5, 2),
+    4: (6, 5, 2),
+    5: (6, 5, 2),
+    6: (6, 5, 2),
+    7: (6, 4, 1),
+}
+_TABLE_NODES: _NodeCounts = {2: (40, 20, 4), 3: (16, 12, 3)}
+
+
+class GumbelMax(Coupling):
+    """``argmax_c (log p_c - log(-log u_c))`` with a copula draw for each category.
+
+    Any copula can be sampled. The joint table is exact for :class:`~carms.copulas.Independent` and
+    for the plain :class:`~carms.copulas.Dirichlet`, where it is the two-dimensional integral over
+    the arrival times of two races described in ``docs/gumbel.md``.
+
+    >>> coupling = GumbelMax(Dirichlet(samples=3))
+    >>> table = coupling.pmf(torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64))
+    >>> table.sum(-1)
+    tensor([0.2000, 0.3000, 0.5000], dtype=torch.float64)
+    """
+
+    def __init__(self, copula: Copula, epsilon: float = 0.0) -> None:
+        super().__init__(copula, epsilon)
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
+        u = self._uniforms(probs.shape, generator, probs)
+        arrival = -u.log() / probs.to(u.dtype).unsqueeze(-1)
+        return arrival.argmin(-2), None
+
+    def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
+        return self._integrate(probs, indices, _RATIO_NODES)
+
+    def _table_lift(self, probs: Tensor, indices: Tensor) -> Tensor:
+        return self._integrate(probs, indices, _TABLE_NODES)
+
+    def _integrate(self, probs: Tensor, indices: Tensor, nodes: _NodeCounts) -> Tensor:
+        wide = precise_dtype(probs.device)
+        if isinstance(self.copula, Independent):
+            return torch.ones_like(take_pairs(indices.movedim(-1, 0))[0], dtype=wide)
+        if not isinstance(self.copula, Dirichlet) or self.copula.reflected:
+            raise ValueError(
+                "GumbelMax has an exact joint table for Dirichlet(reflected=False) and Independent, "
+                f"not for {self.copula}; BiasedGumbelMax estimates one from samples"
+            )
+        batch = probs.shape[:-1]
+        probs = probs.reshape(-1, probs.shape[-1]).to(wide)
+        probs = probs / probs.sum(-1, keepdim=True)
+        indices = indices.reshape(-1, indices.shape[-1])
+        rule = _Rule(*nodes[min(self.samples, max(nodes))], probs.device)
+        rows = max(1, _CHUNK // (probs.shape[-1] * rule.size))
+        parts = [
+            _dirichlet_lift(p, i, rule, self.samples)
+            for p, i in zip(probs.split(rows), indices.split(rows), strict=True)
+        ]
+        lift = torch.cat(parts).T
+        return lift.unflatten(1, batch) if batch else lift.squeeze(1)
+
+
+class _Rule:
+    """Radial nodes ``t``, angular nodes ``theta`` in (0, 1/2), and their weights."""
+
+    def __init__(self, radial: int, angular: int, stretch: int, device: torch.device) -> None:
+        t, t_weight = gauss_laguerre(radial)
+        x, x_weight = gauss_legendre(angular)
+        self.size = radial * angular
+        self.t = t.to(device)
+        self.t_weight = (t_weight * t.exp() / t).to(device)
+        self.theta = (0.5 * x**stretch).to(device)
+        self.theta_weight = (0.5 * stretch * x ** (stretch - 1) * x_weight).to(device)
+
+
+def _dirichlet_lift(probs: Tensor, indices: Tensor, rule: _Rule, samples: int) -> Tensor:
+    """``[V, K (K - 1) / 2]``: for pairs ``i, j`` of ``indices [V, K]`` the integral over two races of
+
+        prod_k S_k(x, y) * (d log S_i / d log x) (d log S_j / d log y) / (p_i p_j),
+
+    ``S_k = (x^r_k + y^r_k - 1)^(N-1)``, ``r_k = p_k / max p``, on the triangle ``x + y > 1``. There
+    ``x = 1 - (1 - w) theta`` and ``y = w + (1 - w) theta``; the two halves of the triangle are mirror
+    images, and ``w = exp(-t max p / (N-1))`` takes out the decay of the product.
+    """
+    categories, drawn = probs.shape[-1], indices.shape[-1]
+    largest = probs.amax(-1, keepdim=True)
+    rate = (samples - 1) / largest
+    log_w = -rule.t / rate
+    w, shrink = log_w.exp(), -torch.expm1(log_w)
+    radial = (w * shrink * rate * rule.t_weight).unsqueeze(-1)
+    x_short = shrink.unsqueeze(-1) * rule.theta
+    y = x_short + w.unsqueeze(-1)
+    log_x, log_y = (side.flatten(1).unsqueeze(1) for side in (torch.log1p(-x_short), y.log()))
+    measure = (radial * rule.theta_weight / (y - y * x_short)).flatten(1)
+    edge = w.unsqueeze(-1).expand_as(y).flatten(1).unsqueeze(1)
+
+    def race(relative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x_part = (relative.unsqueeze(-1) * log_x).exp_()
+        y_part = (relative.unsqueeze(-1) * log_y).exp_()
+        # x^r + y^r - 1 falls from 1 to w as r goes from 0 to 1; rounding must not go below.
+        return x_part, y_part, torch.maximum((x_part - 1).add_(y_part), edge)
+
+    relative = probs / largest
+    x_part, y_part, both = race(relative)
+    measure = (measure * both.prod(1) ** (samples - 1)).unsqueeze(1)
+    if drawn < categories:
+        x_part, y_part, both = race(relative.gather(1, indices))
+        indices = torch.arange(drawn, device=probs.device).expand_as(indices)
+    half = (x_part * measure).div_(both) @ (y_part / both).mT
+    table = (half + half.mT).flatten(1)
+    first, second = take_pairs(indices.T)
+    return table.gather(1, (first * half.shape[-1] + second).T)
+
+
+class BiasedGumbelMax(GumbelMax):
+    """Gumbel-max with the paper's Monte Carlo table: **biased**, kept for comparison.
+
+    The joint probability of a drawn pair is estimated by its frequency among the drawn samples
+    themselves and ``extra`` further draws. Its reciprocal is not the reciprocal of the truth.
+
+    >>> BiasedGumbelMax(Dirichlet(samples=3)).exact
+    False
+    """
+
+    exact = False
+
+    def __init__(self, copula: Copula, epsilon: float = 0.0, extra: int = 0) -> None:
+        super().__init__(copula, epsilon)
+        self.extra = extra
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        indices, _ = super()._draw(probs, generator)
+        sets = [indices] + [
+            super(BiasedGumbelMax, self)._draw(probs, generator)[0] for _ in range(self.extra)
+        ]
+        p = probs.to(precise_dtype(probs.device))
+        p = (p / p.sum(-1, keepdim=True)).gather(-1, indices).movedim(-1, 0)
+        frequency = torch.zeros((), dtype=p.dtype, device=p.device)
+        for one in sets:
+            counts = (indices.unsqueeze(-1) == one.unsqueeze(-2)).sum(-1).movedim(-1, 0)
+            first, second = take_pairs(counts.to(p.dtype))
+            frequency = frequency + first * second
+        first, second = take_pairs(p)
+        pairs = self.samples * (self.samples - 1) * len(sets)
+        return indices, frequency / (pairs * first * second)

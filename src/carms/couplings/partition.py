@@ -1,0 +1,96 @@
+"""The unit interval cut into one piece per category, without a full cumulative sum."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from carms.randomness import precise_dtype
+
+__all__ = ["Located", "Partition"]
+
+# Up to here one cumulative sum over all categories is as fast as anything.
+_SMALL = 256
+
+
+@dataclass(frozen=True)
+class Located:
+    """Categories and the intervals they own, all ``[*batch, K]``."""
+
+    indices: Tensor
+    left: Tensor
+    width: Tensor
+
+
+class Partition:
+    """Category ``c`` owns an interval of length ``probs[c] / probs.sum()``, in the given order.
+
+    With many categories, their probabilities are added up in blocks, and only the blocks that a
+    look-up hits are ever accumulated in double precision: the cost is one pass over ``probs``.
+
+    Args:
+        probs: ``[*batch, C]``, non-negative, not necessarily normalised.
+    """
+
+    def __init__(self, probs: Tensor) -> None:
+        self.probs = probs
+        categories = probs.shape[-1]
+        self._wide = precise_dtype(probs.device)
+        if categories <= _SMALL:
+            self._block, sums = 1, probs
+        else:
+            self._block = 1 << round((categories.bit_length() - 1) / 2)
+            whole = categories - categories % self._block
+            sums = probs[..., :whole].unflatten(-1, (-1, self._block)).sum(-1)
+            if whole < categories:
+                sums = torch.cat((sums, probs[..., whole:].sum(-1, keepdim=True)), -1)
+        self._ends = sums.cumsum(-1, dtype=self._wide)
+        self.total = self._ends[..., -1:]
+
+    def find(self, u: Tensor) -> Located:
+        """The category in whose interval each ``u [*batch, K]`` lies; never one of width zero."""
+        target = u * self.total
+        block = torch.searchsorted(self._ends, target, right=True)
+        block = block.clamp_max(self._ends.shape[-1] - 1)
+        if self._block == 1:
+            return self.interval(block)
+        start, size = self._start_and_size(block)
+        inside = self._inside(block)
+        # The last positive entry ends at `inside[..., -1:]`: stay below it, whatever the rounding.
+        most = inside[..., -1:]
+        goal = ((target - start) / size).unsqueeze(-1) * most
+        offset = (inside <= torch.minimum(goal, most * (1 - torch.finfo(u.dtype).eps))).sum(-1)
+        return self._located(block, offset, inside)
+
+    def interval(self, indices: Tensor) -> Located:
+        """The intervals of given categories ``[*batch, K]``."""
+        if self._block == 1:
+            width = self.probs.gather(-1, indices).to(self._wide)
+            left = (self._ends.gather(-1, indices) - width).clamp_min(0)
+            return Located(indices, left / self.total, width / self.total)
+        block = indices // self._block
+        return self._located(block, indices % self._block, self._inside(block))
+
+    def _located(self, block: Tensor, offset: Tensor, inside: Tensor) -> Located:
+        indices = block * self._block + offset
+        start, size = self._start_and_size(block)
+        # Block sums were rounded to the precision of `probs`; make them and their parts agree.
+        scale = size / inside[..., -1]
+        width = self.probs.gather(-1, indices).to(self._wide)
+        end = inside.gather(-1, offset.unsqueeze(-1)).squeeze(-1)
+        left = start + (end - width).clamp_min(0) * scale
+        return Located(indices, left / self.total, width * (scale / self.total))
+
+    def _start_and_size(self, block: Tensor) -> tuple[Tensor, Tensor]:
+        end = self._ends.gather(-1, block)
+        start = self._ends.gather(-1, (block - 1).clamp_min(0)).masked_fill(block == 0, 0)
+        return start, end - start
+
+    def _inside(self, block: Tensor) -> Tensor:
+        """Cumulative sums within blocks, ``[*batch, K, block]``."""
+        categories = self.probs.shape[-1]
+        steps = torch.arange(self._block, device=block.device)
+        members = block.unsqueeze(-1) * self._block + steps
+        values = self.probs.gather(-1, members.clamp_max(categories - 1).flatten(-2))
+        values = values.unflatten(-1, members.shape[-2:]).to(self._wide)
+        return values.masked_fill_(members >= categories, 0).cumsum(-1)

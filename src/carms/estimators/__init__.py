@@ -1,0 +1,61 @@
+"""Estimators by name."""
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from carms.estimators.arms import Arms, Disarm
+from carms.estimators.base import Draw, Estimator
+from carms.estimators.carms import Carms, carms_g, carms_g_biased, carms_i, carms_s, carts
+from carms.estimators.exact import Exact
+from carms.estimators.loorf import Loorf
+from carms.estimators.reinforce import Reinforce
+
+__all__ = ["Carms", "Draw", "Estimator", "available", "make"]
+
+_REGISTRY: dict[str, Callable[..., Estimator]] = {
+    "arms": Arms,
+    "carms-g": carms_g,
+    "carms-g-biased": carms_g_biased,
+    "carms-i": carms_i,
+    "carms-s": carms_s,
+    "carts": carts,
+    "disarm": Disarm,
+    "exact": Exact,
+    "loorf": Loorf,
+    "reinforce": Reinforce,
+}
+
+_ALIASES = {"vargrad": "loorf", "u2g": "disarm"}
+
+
+def available() -> tuple[str, ...]:
+    """The names that :func:`make` and :func:`carms.expectation` know, sorted."""
+    return tuple(sorted(_REGISTRY))
+
+
+def make(name: str, **options: Any) -> Estimator:
+    """The estimator behind a name.
+
+    Args:
+        name: one of :func:`available`.
+        options: ``samples`` and whatever else the estimator takes.
+
+    >>> make("loorf", samples=4)
+    Loorf(samples=4)
+    """
+    factory = _REGISTRY.get(_ALIASES.get(name, name))
+    if factory is None:
+        near = get_close_matches(name, [*_REGISTRY, *_ALIASES], n=3)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(available())}"
+        )
+        raise ValueError(f"unknown estimator {name!r}; {hint}")
+    known = inspect.signature(factory).parameters
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise TypeError(
+            f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
+        )
+    return factory(**options)

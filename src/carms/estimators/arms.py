@@ -1,0 +1,82 @@
+"""ARMS and DisARM: antithetic estimators for binary variables."""
+
+import torch
+from torch import Tensor
+
+from carms.copulas import Dirichlet
+from carms.estimators.base import Draw, ScoreFunction
+from carms.randomness import precise_dtype, uniform
+
+__all__ = ["Arms", "Disarm"]
+
+
+class Arms(ScoreFunction):
+    """Negatively correlated binary samples, corrected by their correlation.
+
+    ``g = 1/(N-1) sum_n (f_n - mean f) z_n / (1 - rho)`` with ``rho`` the correlation of two samples
+    under the Dirichlet copula. Unbiased, for any ``f`` of binary variables, N evaluations.
+
+    Args:
+        samples: at least 2.
+
+    References:
+        A. Dimitriev and M. Zhou (2021), ARMS, arXiv:2105.14141.
+    """
+
+    def __init__(self, samples: int = 8) -> None:
+        self.copula = Dirichlet(samples)
+        self.samples = samples
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        zero = _probability_of_zero(probs, "arms")
+        u = self.copula.sample(zero.shape, generator, zero.dtype, zero.device)
+        indices = (u.movedim(-1, 0) >= zero).long()
+        both, differ = zero * (1 - zero), zero - self.copula.cdf(zero, zero)
+        # Where two samples cannot differ there is nothing to correct.
+        return indices, torch.where(differ > 0, both / differ, 0).to(probs.dtype)
+
+    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        return (fz - fz.mean(0)).unsqueeze(-1) * draw.ratio / (self.samples - 1)
+
+
+class Disarm(ScoreFunction):
+    """Antithetic pairs of binary samples; also called U2G.
+
+    With ``u`` and ``1 - u`` giving ``z`` and ``z'``, a pair gives
+    ``g = 1/2 (f - f') (z - z') max(p, 1 - p)``. Unbiased, for any ``f`` of binary variables.
+
+    Args:
+        samples: even; ``samples / 2`` independent pairs are averaged.
+
+    References:
+        Z. Dong, A. Mnih, G. Tucker (2020), DisARM, arXiv:2006.10680.
+        M. Yin et al. (2020), Probabilistic best subset selection, arXiv:2006.06448.
+    """
+
+    def __init__(self, samples: int = 2) -> None:
+        if samples < 2 or samples % 2:
+            raise ValueError(f"disarm draws pairs: samples must be even, got samples={samples}")
+        self.samples = samples
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        zero = _probability_of_zero(probs, "disarm")
+        u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
+        indices = torch.stack((u >= zero, 1 - u >= zero)).long()
+        differ = indices[0] != indices[1]
+        ratio = torch.maximum(zero, 1 - zero) * differ
+        return indices.flatten(0, 1), ratio.to(probs.dtype)
+
+    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        first, second = fz.unflatten(0, (2, -1))
+        half = (first - second).unsqueeze(-1) * draw.ratio / self.samples
+        return torch.cat((half, -half))
+
+
+def _probability_of_zero(probs: Tensor, name: str) -> Tensor:
+    if probs.shape[-1] != 2:
+        raise ValueError(
+            f"{name} is for binary variables, got {probs.shape[-1]} categories; "
+            "carms-s and carms-i take any number"
+        )
+    p = probs.to(precise_dtype(probs.device))
+    return p[..., 0] / p.sum(-1)

@@ -1,0 +1,100 @@
+"""CARMS: leave-one-out REINFORCE on correlated samples, corrected pair by pair."""
+
+import torch
+from torch import Tensor
+
+from carms.copulas import Circular, Copula, Dirichlet, Gaussian, Independent, Stratified
+from carms.couplings import BiasedGumbelMax, Coupling, GumbelMax, InverseCDF
+from carms.couplings.inverse_cdf import Orderings
+from carms.estimators.base import Draw, ScoreFunction
+from carms.pairs import take_pairs, weights_from_pairs
+
+__all__ = ["Carms", "carms_g", "carms_g_biased", "carms_i", "carms_s", "carts"]
+
+_COPULAS = {
+    "dirichlet": Dirichlet,
+    "dirichlet-reflected": lambda samples: Dirichlet(samples, reflected=True),
+    "gaussian": Gaussian,
+    "stratified": Stratified,
+    "circular": Circular,
+    "independent": Independent,
+}
+
+
+class Carms(ScoreFunction):
+    """Any coupling, made unbiased by the ratio of each drawn pair.
+
+    ``g = 1/(N(N-1)) sum_{n != m} 1/2 (f_n - f_m) (z_n - z_m) R[z_n, z_m]`` with
+    ``R[i, j] = p_i p_j / P(i, j)``. Unbiased for any ``f`` and any coupling that can draw every pair
+    of categories. N evaluations.
+
+    Args:
+        coupling: draws the samples and knows their joint table.
+        groups: independent draws of the coupling, whose gradients are averaged.
+
+    References:
+        A. Dimitriev and M. Zhou (2021), CARMS, arXiv:2110.14002.
+    """
+
+    def __init__(self, coupling: Coupling, groups: int = 1) -> None:
+        self.coupling = coupling
+        self.groups = groups
+        self.samples = coupling.samples * groups
+        self.unbiased = coupling.exact
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        indices, ratio = self.coupling.draw(probs.expand(self.groups, *probs.shape), generator)
+        return indices.flatten(0, 1), ratio.to(probs.dtype)
+
+    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        assert draw.ratio is not None
+        count = self.coupling.samples
+        first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
+        weights = weights_from_pairs((first - second).unsqueeze(-1) * draw.ratio, count)
+        return weights.flatten(0, 1) / (count * (count - 1) * self.groups)
+
+    def __repr__(self) -> str:
+        groups = f", groups={self.groups}" if self.groups > 1 else ""
+        return f"Carms({self.coupling}{groups})"
+
+
+def carms_s(samples: int = 8, orderings: Orderings = "auto", epsilon: float = 0.0) -> Carms:
+    """CARMS with the circular stratified copula under inverse-CDF sampling: the one to use."""
+    return Carms(InverseCDF(Circular(samples), orderings, epsilon))
+
+
+def carms_i(
+    samples: int = 8,
+    copula: str | Copula = "dirichlet",
+    orderings: Orderings = "auto",
+    epsilon: float = 0.0,
+) -> Carms:
+    """CARMS-I of the paper: inverse-CDF sampling over all orderings of the categories."""
+    return Carms(InverseCDF(_copula(copula, samples), orderings, epsilon))
+
+
+def carms_g(samples: int = 8, epsilon: float = 0.0) -> Carms:
+    """CARMS-G of the paper with its joint table by quadrature instead of Monte Carlo: unbiased."""
+    return Carms(GumbelMax(Dirichlet(samples), epsilon))
+
+
+def carms_g_biased(samples: int = 8, epsilon: float = 0.0, extra: int = 0) -> Carms:
+    """CARMS-G as printed: its joint table is estimated from samples, and the gradient is biased."""
+    return Carms(BiasedGumbelMax(Dirichlet(samples), epsilon, extra))
+
+
+def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:
+    """CARMS-I on antithetic pairs, ``samples / 2`` of them."""
+    if samples < 2 or samples % 2:
+        raise ValueError(f"carts draws pairs: samples must be even, got samples={samples}")
+    return Carms(InverseCDF(Dirichlet(2), "all", epsilon), groups=samples // 2)
+
+
+def _copula(copula: str | Copula, samples: int) -> Copula:
+    if isinstance(copula, Copula):
+        if copula.samples != samples:
+            raise ValueError(f"samples={samples}, but the copula is {copula}")
+        return copula
+    if copula not in _COPULAS:
+        raise ValueError(f"copula is one of {', '.join(_COPULAS)}, got {copula!r}")
+    return _COPULAS[copula](samples)

@@ -1,0 +1,69 @@
+"""Plain REINFORCE."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import Draw, ScoreFunction, independent_samples
+
+__all__ = ["Reinforce"]
+
+
+class Reinforce(torch.nn.Module, ScoreFunction):
+    """The score function times ``f`` minus a baseline: ``1/N sum_n (f_n - b) (z_n - p)``.
+
+    Unbiased, for any ``f``, N evaluations. A running mean is a state: make the estimator once and
+    keep it. It uses past calls only, so the gradient stays unbiased, and its buffers are part of
+    ``state_dict()``.
+
+    Args:
+        samples: independent samples, at least 1.
+        baseline: None, a constant, or ``"running-mean"``.
+        decay: how much of the running mean a call keeps.
+
+    References:
+        R. J. Williams (1992), Simple statistical gradient-following algorithms.
+    """
+
+    centred = False
+    _mean: Tensor
+    _weight: Tensor
+
+    def __init__(
+        self,
+        samples: int = 8,
+        baseline: float | Literal["running-mean"] | None = None,
+        decay: float = 0.9,
+    ) -> None:
+        super().__init__()
+        if samples < 1:
+            raise ValueError(f"reinforce needs at least 1 sample, got samples={samples}")
+        if isinstance(baseline, str) and baseline != "running-mean":
+            raise ValueError(f"baseline is None, a number or 'running-mean', got {baseline!r}")
+        if not 0 <= decay < 1:
+            raise ValueError(f"decay must be in [0, 1), got {decay}")
+        self.samples = samples
+        self.baseline = baseline
+        self.decay = decay
+        self.register_buffer("_mean", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("_weight", torch.zeros((), dtype=torch.float64))
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
+        return independent_samples(probs, self.samples, generator), None
+
+    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        centred = (
+            fz - self._running_mean(fz)
+            if self.baseline == "running-mean"
+            else fz - (self.baseline or 0.0)
+        )
+        return (centred / self.samples).unsqueeze(-1)
+
+    def _running_mean(self, fz: Tensor) -> Tensor:
+        """The mean of the calls before this one; then count this one in."""
+        past = self._mean / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
+        if fz.numel():
+            self._mean = self.decay * self._mean + (1 - self.decay) * fz.mean().to(self._mean)
+            self._weight = self.decay * self._weight + (1 - self.decay)
+        return past.to(fz)

@@ -1,0 +1,51 @@
+"""The one door."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.estimators import make
+from carms.estimators.base import Objective
+from carms.inputs import Distribution
+
+__all__ = ["expectation"]
+
+
+def expectation(
+    f: Objective,
+    logits: Distribution,
+    estimator: str = "carms-s",
+    samples: int = 8,
+    generator: torch.Generator | None = None,
+    *,
+    one_hot: bool = True,
+    **options: Any,
+) -> Tensor:
+    """Estimate ``E f(z)`` for ``z ~ Cat(softmax(logits))``, ready to be differentiated.
+
+    The backward pass puts the estimator's gradient on the logits and the ordinary one on all else
+    that ``f`` used, including the logits where ``f`` depends on them itself.
+
+    Args:
+        f: takes samples ``[N, *batch, D, C]``, one-hot, and returns values ``[N, *batch]``. With a
+            Bernoulli, samples are zeros and ones ``[N, *batch, D]``.
+        logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
+            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``.
+        estimator: a name from :func:`carms.available`.
+        samples: how many, N.
+        generator: source of randomness; the global one if None.
+        one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
+        options: further options of the estimator.
+
+    Returns:
+        ``[*batch]``.
+
+    >>> logits = torch.zeros(3, 4, requires_grad=True)  # three variables of four categories
+    >>> value = expectation(lambda z: z[..., 0].sum(-1), logits, samples=4)
+    >>> value.backward()
+    >>> logits.grad.shape
+    torch.Size([3, 4])
+    """
+    made = make(estimator, samples=samples, **options)
+    return made.expectation(f, logits, generator, one_hot=one_hot)
