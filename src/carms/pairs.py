@@ -3,12 +3,24 @@
 import torch
 from torch import Tensor
 
-__all__ = ["take_pairs", "weights_from_pairs"]
+from carms.constants import constant
+
+__all__ = ["pair_index", "take_pairs", "weights_from_pairs"]
 
 
-def _pair_index(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+@constant
+def pair_index(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Which samples are the first and the second member of each pair."""
     first, second = torch.triu_indices(count, count, 1, device=device)
-    return first, second
+    return first.contiguous(), second.contiguous()
+
+
+@constant
+def _incidence(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """``[N, pairs]``: 1 where a sample is the first of a pair, -1 where it is the second."""
+    members = torch.arange(count, device=device).unsqueeze(-1)
+    first, second = pair_index(count, device)
+    return (members == first).to(dtype) - (members == second).to(dtype)
 
 
 def take_pairs(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -17,7 +29,7 @@ def take_pairs(values: Tensor) -> tuple[Tensor, Tensor]:
     >>> take_pairs(torch.tensor([5, 6, 7]))
     (tensor([5, 5, 6]), tensor([6, 7, 7]))
     """
-    first, second = _pair_index(values.shape[0], values.device)
+    first, second = pair_index(values.shape[0], values.device)
     return values.index_select(0, first), values.index_select(0, second)
 
 
@@ -27,7 +39,5 @@ def weights_from_pairs(pair_terms: Tensor, count: int) -> Tensor:
     >>> weights_from_pairs(torch.tensor([1.0, 10.0, 100.0]), 3)
     tensor([  11.,   99., -110.])
     """
-    members = torch.arange(count, device=pair_terms.device).unsqueeze(-1)
-    first, second = _pair_index(count, pair_terms.device)
-    incidence = (members == first).to(pair_terms.dtype) - (members == second).to(pair_terms.dtype)
+    incidence = _incidence(count, pair_terms.dtype, pair_terms.device)
     return torch.tensordot(incidence, pair_terms, 1)

@@ -1,9 +1,9 @@
 """Gauss rules from their three-term recurrences, so that torch is all we need."""
 
-from functools import cache
-
 import torch
 from torch import Tensor
+
+from carms.constants import constant
 
 __all__ = ["gauss_laguerre", "gauss_legendre"]
 
@@ -21,7 +21,7 @@ def _gauss_rule(diagonal: Tensor, off_diagonal: Tensor, mass: float) -> tuple[Te
     return nodes, mass / squares
 
 
-@cache
+@constant
 def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights for the integral over (0, 1), float64 on the CPU.
 
@@ -36,7 +36,7 @@ def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
     return (nodes + 1) / 2, weights / 2
 
 
-@cache
+@constant
 def gauss_laguerre(count: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights for the integral of ``t exp(-t) f(t)`` over (0, inf), float64 on the CPU.
 

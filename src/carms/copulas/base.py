@@ -58,8 +58,10 @@ class Copula(ABC):
         """How much likelier than by chance two samples fall in two intervals.
 
         Args:
-            left: ``[K, ...]`` left ends of K disjoint intervals in [0, 1].
-            width: ``[K, ...]`` their positive lengths.
+            left: ``[K, ...]`` left ends of K intervals, disjoint or equal, in [0, 1], in double precision.
+            width: ``[K, ...]`` their positive lengths, in any precision.
+
+        An interval may occur more than once; its pairs with itself get an arbitrary positive number.
 
         Returns:
             ``[K (K - 1) / 2, ...]``: for each pair of intervals the probability that one sample
@@ -71,7 +73,8 @@ class Copula(ABC):
         width_a, width_b = take_pairs(width)
         upper = self._joint(high_a, high_b) - self._joint(high_a, low_b)
         lower = self._joint(low_a, high_b) - self._joint(low_a, low_b)
-        return (upper - lower) / (width_a * width_b)
+        lift = (upper - lower) / (width_a * width_b)
+        return lift.masked_fill_(low_a == low_b, 1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"

@@ -52,13 +52,11 @@ class Circular(Copula):
         )
 
     def lift(self, left: Tensor, width: Tensor) -> Tensor:
-        left_a, left_b = take_pairs(left)
-        right_a, right_b = take_pairs(left + width)
-        gap = torch.maximum(left_a, left_b) - torch.minimum(right_a, right_b)
-        way_round = 1 - torch.maximum(right_a, right_b) + torch.minimum(left_a, left_b)
+        centre_a, centre_b = take_pairs(left + width / 2)
         width_a, width_b = take_pairs(width)
+        apart, half = (centre_a - centre_b).abs_(), (width_a + width_b).mul_(0.5)
+        gaps = torch.stack((apart - half, 1 - apart - half)).clamp_min_(0).to(width.dtype)
         shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
-        gaps = torch.stack((gap, way_round)).clamp_min_(0)
         share = self._mean_slope(gaps, shorter, longer)
         return (share[0] + share[1]).sub_(1).mul_(self.samples / (self.samples - 1))
 

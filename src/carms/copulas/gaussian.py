@@ -51,11 +51,10 @@ class Gaussian(Copula):
         if self.samples == 2:
             return (x + (y - 1)).clamp_min(0)
         angle = math.asin(-1 / (self.samples - 1))
-        nodes, weights = gauss_legendre(20)
-        integral = torch.zeros_like(x * y)
+        nodes, weights = (rule.to(x) for rule in gauss_legendre(20))
         squares, product = (x * x + y * y) / 2, x * y
-        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
-            sine = math.sin(angle * node)
+        integral = torch.zeros_like(product)
+        for sine, weight in zip((angle * nodes).sin(), weights, strict=True):
             integral += weight * ((product * sine - squares) / (1 - sine * sine)).exp()
         independent = torch.special.ndtr(x) * torch.special.ndtr(y)
         return independent + integral * (angle / (2 * math.pi))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Copula
-from carms.pairs import take_pairs
+from carms.pairs import pair_index
 from carms.randomness import precise_dtype, uniform
 
 __all__ = ["Coupling"]
@@ -44,7 +44,7 @@ class Coupling(ABC):
         p = p / p.sum(-1, keepdim=True)
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
         everyone = torch.arange(p.shape[-1], device=p.device).expand(p.shape)
-        first, second = torch.triu_indices(p.shape[-1], p.shape[-1], 1, device=p.device)
+        first, second = pair_index(p.shape[-1], p.device)
         lift = torch.zeros_like(product)
         lift[..., first, second] = self._with_epsilon(self._table_lift(p, everyone)).movedim(0, -1)
         # Where a probability is zero, a lift is 0 / 0.
@@ -52,7 +52,9 @@ class Coupling(ABC):
         return table + torch.diag_embed(p - table.sum(-1))
 
     def pair_ratio(self, probs: Tensor, indices: Tensor) -> Tensor:
-        """``p_i p_j / P(i, j)`` for the drawn pairs, zero for pairs within one category.
+        """``p_i p_j / P(i, j)`` for the drawn pairs.
+
+        A pair within one category gets an arbitrary positive number: it has no effect on a gradient.
 
         Args:
             probs: ``[*batch, C]``.
@@ -63,7 +65,7 @@ class Coupling(ABC):
         """
         self._check_reachable(probs.shape[-1])
         last = indices.movedim(0, -1)
-        return self._ratio(indices, self._lift(_check_probs(probs), last))
+        return self._with_epsilon(self._lift(_check_probs(probs), last)).reciprocal()
 
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
@@ -72,7 +74,8 @@ class Coupling(ABC):
         self._check_reachable(probs.shape[-1])
         last, lift = self._draw(_check_probs(probs), generator)
         indices = last.movedim(-1, 0).contiguous()
-        return indices, self._ratio(indices, self._lift(probs, last) if lift is None else lift)
+        lift = self._lift(probs, last) if lift is None else lift
+        return indices, self._with_epsilon(lift).reciprocal()
 
     @abstractmethod
     def _draw(
@@ -83,7 +86,7 @@ class Coupling(ABC):
     @abstractmethod
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
         """``P(i, j) / (p_i p_j)`` without epsilon, ``[K (K - 1) / 2, *batch]``, for all pairs of
-        the categories ``indices [*batch, K]``; anything finite within one category.
+        the categories ``indices [*batch, K]``; any positive number within one category.
         """
 
     def _table_lift(self, probs: Tensor, indices: Tensor) -> Tensor:
@@ -109,9 +112,6 @@ class Coupling(ABC):
             uniform((*shape, 1), generator, dtype, like.device) < self.epsilon, free, u
         )
 
-    def _ratio(self, indices: Tensor, lift: Tensor) -> Tensor:
-        first, second = take_pairs(indices)
-        return self._with_epsilon(lift).reciprocal().masked_fill(first == second, 0)
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

@@ -1,5 +1,6 @@
 """Inverse-CDF sampling from correlated uniforms (CARMS-I, CARMS-S)."""
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 
 from carms.copulas import Circular, Copula, Dirichlet
 from carms.couplings.base import Coupling
-from carms.couplings.orderings import mixed_orderings, paper_orderings
+from carms.couplings.orderings import later_cells, make_orders
 from carms.couplings.partition import Located, Partition
 from carms.pairs import take_pairs
 from carms.randomness import precise_dtype
@@ -76,80 +77,88 @@ class InverseCDF(Coupling):
             f"epsilon > 0 or the Circular copula"
         )
 
-    def _orders(self, categories: int, device: torch.device) -> Tensor | None:
-        """``[M, C]``, or None for a single order that needs no table."""
-        if self.orderings == "all":
-            return paper_orderings(categories).to(device)
-        if isinstance(self.orderings, int) and self.orderings > 1:
-            return mixed_orderings(categories, self.orderings).to(device)
-        return None
-
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor | None]:
-        orders = self._orders(probs.shape[-1], probs.device)
         u = self._uniforms(probs.shape[:-1], generator, probs)
-        if orders is None:
-            partition = Partition(probs)
-            origin = self._origin(partition)
-            located = partition.find(u if origin is None else (u + origin).frac())
-            return located.indices, self._lift_of(located, origin)
+        categories = probs.shape[-1]
+        if self._mixture is None:
+            start = self._start(probs)
+            rotated = _rotated(probs, start)
+            located = Partition(rotated).find(u)
+            indices = located.indices if start is None else (located.indices + start) % categories
+            return indices, self._lift_in_order(rotated, located)
+        orders = make_orders(categories, self._mixture, probs.device)
         choice = torch.rand(probs.shape[:-1], generator=generator, device=probs.device)
         order = orders[(choice * len(orders)).long().clamp_max(len(orders) - 1)]
         place = Partition(probs.gather(-1, order)).find(u).indices
         return order.gather(-1, place), None
 
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
-        orders = self._orders(probs.shape[-1], probs.device)
-        if orders is None:
-            partition = Partition(probs)
-            return self._lift_of(partition.interval(indices), self._origin(partition))
-        return _mean_lift(self.copula, probs, indices, orders)
+        if self._mixture is not None:
+            return _mean_lift(self.copula, probs, indices, self._mixture)
+        start = self._start(probs)
+        rotated = _rotated(probs, start)
+        places = indices if start is None else (indices - start) % probs.shape[-1]
+        return self._lift_in_order(rotated, Partition(rotated).interval(places))
 
-    def _origin(self, partition: Partition) -> Tensor | None:
-        """Where on the ring of the given order the single order starts, ``[*batch, 1]``."""
+    @property
+    def _mixture(self) -> Literal["all"] | int | None:
+        """Which set of orders to choose from, or None if there is just one."""
+        if self.orderings == "all" or (isinstance(self.orderings, int) and self.orderings > 1):
+            return self.orderings
+        return None
+
+    def _start(self, probs: Tensor) -> Tensor | None:
+        """The category ``[*batch, 1]`` at which the single order starts, None for the first."""
         if self.orderings != "one":
             return None
         # The hole is at the lower end, or at the upper one when reflected: put the largest there.
-        largest = partition.interval(partition.probs.argmax(-1, keepdim=True))
+        largest = probs.max(-1, keepdim=True).indices
         at_the_end = isinstance(self.copula, Dirichlet) and self.copula.reflected
-        return largest.left + largest.width if at_the_end else largest.left
+        return (largest + 1) % probs.shape[-1] if at_the_end else largest
 
-    def _lift_of(self, located: Located, origin: Tensor | None) -> Tensor:
-        left = located.left if origin is None else _turned_back(located, origin)
-        return self.copula.lift(
-            left.movedim(-1, 0).contiguous(), located.width.movedim(-1, 0).contiguous()
-        )
+    def _lift_in_order(self, probs: Tensor, located: Located) -> Tensor:
+        if isinstance(self.copula, Circular):
+            left, width = located.left.movedim(-1, 0), located.width.movedim(-1, 0)
+            return self.copula.lift(left.contiguous(), width.contiguous())
+        return _mean_lift(self.copula, probs, located.indices, 1)
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""
         return f"InverseCDF({self.copula}, orderings={self.orderings!r}{mixture})"
 
 
-def _turned_back(located: Located, origin: Tensor) -> Tensor:
-    """Left ends measured from ``origin``; the middle tells on which side of it an interval is."""
-    left = located.left - origin
-    return torch.where(left + located.width / 2 < 0, left + 1, left.clamp_min(0))
+def _rotated(probs: Tensor, start: Tensor | None) -> Tensor:
+    """``probs [*batch, C]`` in cyclic order from category ``start [*batch, 1]`` on."""
+    if start is None:
+        return probs
+    categories = torch.arange(probs.shape[-1], device=probs.device)
+    return probs.gather(-1, (categories + start) % probs.shape[-1])
 
 
-def _mean_lift(copula: Copula, probs: Tensor, indices: Tensor, orders: Tensor) -> Tensor:
-    """``[K (K - 1) / 2, *batch]``: the lift of each pair, averaged over the orders."""
+def _mean_lift(
+    copula: Copula, probs: Tensor, indices: Tensor, which: Literal["all"] | int
+) -> Tensor:
+    """``[K (K - 1) / 2, *batch]``: the lift of each pair, averaged over a set of orders."""
     batch, categories, drawn = probs.shape[:-1], probs.shape[-1], indices.shape[-1]
     p = probs.reshape(-1, categories).T.to(precise_dtype(probs.device))
     p = p / p.sum(0)
     index = indices.reshape(-1, drawn).T
+    orders = make_orders(categories, which, probs.device)
     # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone 2 N^2.
-    tabulate = not isinstance(copula, Circular) and categories <= 2 * drawn
-    method = _lift_by_table if tabulate else _lift_by_pairs
+    if isinstance(copula, Circular) or categories > 2 * drawn:
+        lift = partial(_lift_by_pairs, copula, orders)
+    else:
+        cells = later_cells(categories, which, probs.device)
+        lift = partial(_lift_by_table, copula, orders, cells)
     columns = max(1, _CHUNK // orders.numel())
-    parts = [
-        method(copula, p_part, index_part, orders)
-        for p_part, index_part in zip(p.split(columns, 1), index.split(columns, 1), strict=True)
-    ]
+    chunks = zip(p.split(columns, 1), index.split(columns, 1), strict=True)
+    parts = [lift(*chunk) for chunk in chunks]
     return torch.cat(parts, 1).unflatten(1, batch) if batch else parts[0].squeeze(1)
 
 
-def _lift_by_pairs(copula: Copula, p: Tensor, indices: Tensor, orders: Tensor) -> Tensor:
+def _lift_by_pairs(copula: Copula, orders: Tensor, p: Tensor, indices: Tensor) -> Tensor:
     """``[pairs, V]`` from ``p [C, V]``: the intervals of the drawn categories in every order."""
     widths = p[orders]
     left = (widths.cumsum(1) - widths).clamp_min(0)
@@ -159,22 +168,26 @@ def _lift_by_pairs(copula: Copula, p: Tensor, indices: Tensor, orders: Tensor) -
     return copula.lift(left.contiguous(), width.contiguous()).mean(1)
 
 
-def _lift_by_table(copula: Copula, p: Tensor, indices: Tensor, orders: Tensor) -> Tensor:
+def _lift_by_table(
+    copula: Copula, orders: Tensor, cells: tuple[Tensor, ...], p: Tensor, indices: Tensor
+) -> Tensor:
     """``[pairs, V]`` from ``p [C, V]``: the whole table, its CDF once per pair of boundaries."""
-    categories, variables = p.shape
-    ends = p[orders.T].cumsum(0).clamp_max(1)
+    categories = p.shape[0]
+    ends = p[orders.T].cumsum(0).clamp_max_(1)
     ends[-1] = 1
     ends = copula._coordinate(ends)
-    table, above = p.new_zeros(categories * categories, variables), None
-    for row in range(categories - 1):
-        # P(u <= end of `row`, u' in each later place), then u in `row` itself by difference.
-        slices = copula._joint(ends[row], ends[row:]).diff(dim=0)
+    table, above = torch.zeros_like(p).repeat(categories, 1), None
+    for place in range(categories - 1):
+        # P(u <= end of this place, u' in each later one), then u in this one by difference.
+        joint = copula._joint(ends[place], ends[place:])
+        slices = joint[1:] - joint[:-1]
         mass = slices if above is None else slices - above[1:]
-        cells = orders[:, row] * categories + orders[:, row + 1 :].T
-        table = table.index_add(0, cells.flatten(), mass.flatten(0, 1))
+        table.index_add_(0, cells[place], mass.flatten(0, 1))
         above = slices
     table = table.unflatten(0, (categories, categories))
-    table = (table + table.transpose(0, 1)).flatten(0, 1)
+    lift = (table + table.transpose(0, 1)) / (p.unsqueeze(1) * p * len(orders))
+    lift = lift.flatten(0, 1)
+    # Pairs within one category: any positive number will do.
+    lift[:: categories + 1] = 1
     first, second = take_pairs(indices)
-    first_p, second_p = take_pairs(p.gather(0, indices))
-    return table.gather(0, first * categories + second) / (first_p * second_p * len(orders))
+    return lift.gather(0, first * categories + second)

@@ -1,40 +1,62 @@
 """Orders of the categories along the unit interval."""
 
-from functools import cache
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-__all__ = ["mixed_orderings", "paper_orderings"]
+from carms.constants import constant
+
+__all__ = ["later_cells", "make_orders"]
 
 
-@cache
-def paper_orderings(categories: int) -> Tensor:
-    """``[C (C - 1) / 2, C]``: for each pair ``i < j`` an order with ``i`` first and ``j`` last.
+@constant
+def make_orders(categories: int, which: Literal["all"] | int, device: torch.device) -> Tensor:
+    """``[M, C]``: the orders that the paper averages over, or M mixed ones.
 
-    It is the cyclic order that starts at ``i``, with ``j`` exchanged with whatever stands last.
-
-    >>> paper_orderings(3)
+    >>> make_orders(3, "all", torch.device("cpu"))
     tensor([[0, 2, 1],
             [0, 1, 2],
             [1, 0, 2]])
     """
+    orders = _of_the_paper(categories) if which == "all" else _mixed(categories, which)
+    return orders.to(device)
+
+
+@constant
+def later_cells(
+    categories: int, which: Literal["all"] | int, device: torch.device
+) -> tuple[Tensor, ...]:
+    """For each place, the cells ``first * C + second`` of a flat table to which the category there
+    belongs together with each later one: ``[later * M]``.
+    """
+    orders = make_orders(categories, which, device)
+    return tuple(
+        (orders[:, place] * categories + orders[:, place + 1 :].T).flatten()
+        for place in range(categories - 1)
+    )
+
+
+def _of_the_paper(categories: int) -> Tensor:
+    """For each pair ``i < j``, the cyclic order from ``i`` on, with ``j`` exchanged with whatever
+    stands last: every pair is first and last once.
+    """
     first, last = torch.triu_indices(categories, categories, 1)
     orders = (first.unsqueeze(-1) + torch.arange(categories)) % categories
     place = (last - first) % categories
-    rows = torch.arange(len(first))
-    orders[rows, place] = orders[:, -1].clone()
+    orders[torch.arange(len(first)), place] = orders[:, -1].clone()
     orders[:, -1] = last
     return orders
 
 
-@cache
-def mixed_orderings(categories: int, count: int) -> Tensor:
-    """``[count, C]``: the given order, then fixed shuffles of it.
-
-    >>> mixed_orderings(4, 2)[0]
-    tensor([0, 1, 2, 3])
-    """
-    generator = torch.Generator().manual_seed(0)
-    shuffles = [torch.randperm(categories, generator=generator) for _ in range(count - 1)]
-    return torch.stack([torch.arange(categories), *shuffles])
+def _mixed(categories: int, count: int) -> Tensor:
+    """The given order, then fixed shuffles of it."""
+    place = torch.arange(categories)
+    prime = 2**31 - 1
+    keys = place + categories * torch.arange(count).unsqueeze(-1)
+    # Squares modulo a prime look random, and are the same on every machine.
+    for _ in range(2):
+        keys = ((keys + 1) * 48_271 % prime).square() % prime
+    orders = keys.argsort(-1)
+    orders[0] = place
+    return orders

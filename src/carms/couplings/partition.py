@@ -15,7 +15,9 @@ _SMALL = 256
 
 @dataclass(frozen=True)
 class Located:
-    """Categories and the intervals they own, all ``[*batch, K]``."""
+    """Categories and the intervals they own, all ``[*batch, K]``: ends in double precision, lengths
+    in that of the probabilities.
+    """
 
     indices: Tensor
     left: Tensor
@@ -67,7 +69,7 @@ class Partition:
         if self._block == 1:
             width = self.probs.gather(-1, indices).to(self._wide)
             left = (self._ends.gather(-1, indices) - width).clamp_min(0)
-            return Located(indices, left / self.total, width / self.total)
+            return Located(indices, left / self.total, (width / self.total).to(self.probs.dtype))
         block = indices // self._block
         return self._located(block, indices % self._block, self._inside(block))
 
@@ -79,7 +81,8 @@ class Partition:
         width = self.probs.gather(-1, indices).to(self._wide)
         end = inside.gather(-1, offset.unsqueeze(-1)).squeeze(-1)
         left = start + (end - width).clamp_min(0) * scale
-        return Located(indices, left / self.total, width * (scale / self.total))
+        width = (width * (scale / self.total)).to(self.probs.dtype)
+        return Located(indices, left / self.total, width)
 
     def _start_and_size(self, block: Tensor) -> tuple[Tensor, Tensor]:
         end = self._ends.gather(-1, block)

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ class Draw:
     indices: Tensor
     ratio: Tensor | None = None
 
-    @cached_property
+    @property
     def z(self) -> Tensor:
         """The samples as ``f`` sees them: one-hot ``[N, *batch, D, C]`` in the dtype of the logits;
         of a Bernoulli, zeros and ones ``[N, *batch, D]``.
