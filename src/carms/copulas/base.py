@@ -70,11 +70,10 @@ class Copula(ABC):
         low, high = self._coordinate(left), self._coordinate((left + width).clamp_max(1))
         low_a, low_b = take_pairs(low)
         high_a, high_b = take_pairs(high)
+        mass = self._joint(high_a, high_b).sub_(self._joint(high_a, low_b))
+        mass.sub_(self._joint(low_a, high_b)).add_(self._joint(low_a, low_b))
         width_a, width_b = take_pairs(width)
-        upper = self._joint(high_a, high_b) - self._joint(high_a, low_b)
-        lower = self._joint(low_a, high_b) - self._joint(low_a, low_b)
-        lift = (upper - lower) / (width_a * width_b)
-        return lift.masked_fill_(low_a == low_b, 1)
+        return mass.div_(width_a * width_b).masked_fill_(low_a == low_b, 1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"

@@ -54,8 +54,10 @@ class Circular(Copula):
     def lift(self, left: Tensor, width: Tensor) -> Tensor:
         centre_a, centre_b = take_pairs(left + width / 2)
         width_a, width_b = take_pairs(width)
-        apart, half = (centre_a - centre_b).abs_(), (width_a + width_b).mul_(0.5)
-        gaps = torch.stack((apart - half, 1 - apart - half)).clamp_min_(0).to(width.dtype)
+        # Distances one way round and the other, then the gaps that the intervals leave of them.
+        ways = (centre_a - centre_b).abs_().unsqueeze(0)
+        ways = (ways - torch.arange(2, device=left.device).view(-1, *[1] * left.ndim)).abs_()
+        gaps = ways.to(width.dtype).sub_((width_a + width_b).mul_(0.5)).clamp_min_(0)
         shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
         share = self._mean_slope(gaps, shorter, longer)
         return (share[0] + share[1]).sub_(1).mul_(self.samples / (self.samples - 1))

@@ -87,7 +87,7 @@ class InverseCDF(Coupling):
             rotated = _rotated(probs, start)
             located = Partition(rotated).find(u)
             indices = located.indices if start is None else (located.indices + start) % categories
-            return indices, self._lift_in_order(rotated, located)
+            return indices, self._lift_in_order(located)
         orders = make_orders(categories, self._mixture, probs.device)
         choice = torch.rand(probs.shape[:-1], generator=generator, device=probs.device)
         order = orders[(choice * len(orders)).long().clamp_max(len(orders) - 1)]
@@ -100,7 +100,7 @@ class InverseCDF(Coupling):
         start = self._start(probs)
         rotated = _rotated(probs, start)
         places = indices if start is None else (indices - start) % probs.shape[-1]
-        return self._lift_in_order(rotated, Partition(rotated).interval(places))
+        return self._lift_in_order(Partition(rotated).interval(places))
 
     @property
     def _mixture(self) -> Literal["all"] | int | None:
@@ -118,11 +118,9 @@ class InverseCDF(Coupling):
         at_the_end = isinstance(self.copula, Dirichlet) and self.copula.reflected
         return (largest + 1) % probs.shape[-1] if at_the_end else largest
 
-    def _lift_in_order(self, probs: Tensor, located: Located) -> Tensor:
-        if isinstance(self.copula, Circular):
-            left, width = located.left.movedim(-1, 0), located.width.movedim(-1, 0)
-            return self.copula.lift(left.contiguous(), width.contiguous())
-        return _mean_lift(self.copula, probs, located.indices, 1)
+    def _lift_in_order(self, located: Located) -> Tensor:
+        left, width = located.left.movedim(-1, 0), located.width.movedim(-1, 0)
+        return self.copula.lift(left.contiguous(), width.contiguous())
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

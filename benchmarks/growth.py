@@ -1,0 +1,117 @@
+"""Cost of carms-s as the number of categories grows, relative to softmax + torch.multinomial."""
+
+import argparse
+import multiprocessing
+from functools import partial
+from pathlib import Path
+
+import torch
+from timing import interleaved, print_table
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import carms
+
+SAMPLES = 4
+# Categories -> variables: fewer where the logits would be hundreds of megabytes.
+SIZES = {16: 1024, 128: 1024, 1024: 1024, 8192: 1024, 65_536: 128}
+
+
+def objective(indices: Tensor) -> Tensor:
+    return (indices % 7).float().sum(-1)
+
+
+def call(logits: Tensor) -> Tensor:
+    return carms.expectation(objective, logits, samples=SAMPLES, one_hot=False)
+
+
+def call_with_backward(logits: Tensor) -> None:
+    call(logits).backward()
+    logits.grad = None
+
+
+def baseline(logits: Tensor) -> Tensor:
+    return torch.multinomial(logits.detach().softmax(-1), SAMPLES, replacement=True)
+
+
+class LaunchCounter(TorchDispatchMode):
+    """Counts the operations that reach a kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
+        del types
+        self.count += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+def launches(categories: int) -> int:
+    with LaunchCounter() as counter:
+        call(torch.randn(2, categories))
+    return counter.count
+
+
+def peak_beyond_logits(categories: int, variables: int) -> float:
+    """Peak memory of a call with its backward pass, in units of the logits, in a new process."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_peak, (categories, variables))
+
+
+def _peak(categories: int, variables: int) -> float:
+    torch.set_num_threads(1)
+    call_with_backward(torch.randn(4, 2048, requires_grad=True))
+    logits = torch.randn(variables, categories, requires_grad=True)
+    before = _peak_bytes()
+    call_with_backward(logits)
+    return (_peak_bytes() - before) / (logits.numel() * logits.itemsize)
+
+
+def _peak_bytes() -> int:
+    """The high-water mark of this process; that of ``getrusage`` outlives an ``exec``."""
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if "VmHWM" in line)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    torch.manual_seed(0)
+    rows = []
+    for categories, variables in SIZES.items():
+        logits = torch.randn(variables, categories, requires_grad=True)
+        times = interleaved(
+            {
+                "baseline": partial(baseline, logits),
+                "call": partial(call, logits),
+                "backward": partial(call_with_backward, logits),
+            },
+            rounds,
+        )
+        # Below a few megabytes the peak is noise.
+        big = logits.numel() >= 1 << 23
+        rows.append(
+            [
+                f"{categories:,}",
+                f"{variables:,}",
+                f"{times['call']:.2f}",
+                f"{times['call'] / times['baseline']:.2f}",
+                f"{times['backward'] / times['baseline']:.2f}",
+                f"{times['call'] * 1e6 / logits.numel():.1f}",
+                f"{peak_beyond_logits(categories, variables):.1f}" if big else "",
+                f"{launches(categories)}",
+            ]
+        )
+    print_table(
+        f"carms-s, N = {SAMPLES}, one_hot=False, one thread; ratios to softmax + multinomial "
+        "(limits from 1,024 categories on: 2, with backward 3, memory 3)",
+        ["categories", "variables", "ms", "ratio", "with backward", "ns/logit", "memory", "launches"],
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()

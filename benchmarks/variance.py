@@ -1,0 +1,80 @@
+"""Gradient variance relative to LOORF at equal evaluations, over random problems."""
+
+import argparse
+import statistics
+from collections.abc import Callable
+
+import torch
+from timing import print_table
+from torch import Tensor
+
+import carms
+
+ESTIMATORS: dict[str, tuple[str, dict[str, object]]] = {
+    "carms-i": ("carms-i", {}),
+    "carms-i, one ordering": ("carms-i", {"orderings": "one"}),
+    "carms-i, stratified": ("carms-i", {"copula": "stratified"}),
+    "carms-g": ("carms-g", {}),
+    "carms-s": ("carms-s", {}),
+    "carms-s, 4 orderings": ("carms-s", {"orderings": 4}),
+}
+# (C, N, D, concentration of p)
+SETTINGS = [(10, 10, 1, 1.0), (10, 10, 1, 1000.0), (10, 10, 10, 1.0), (5, 5, 10, 1.0), (3, 3, 3, 1.0), (10, 4, 10, 1.0)]
+# What the project promises of the means.
+LIMITS = {(10, 10, 1, 1.0): {"carms-i": 0.95, "carms-s": 0.45}, (10, 10, 10, 1.0): {"carms-s": 0.955}}
+
+
+def random_objective(categories: int, variables: int) -> Callable[[Tensor], Tensor]:
+    """A table of normals for one variable; for more, a two-layer network with random weights."""
+    if variables == 1:
+        table = torch.randn(categories)
+        return lambda indices: table[indices[..., 0]]
+    first = torch.randn(variables, categories, 64) / variables**0.5
+    last = torch.randn(64)
+    each = torch.arange(variables)
+    return lambda indices: 3 * first[each, indices].sum(-2).sin() @ last
+
+
+def variance(estimator: carms.estimators.Estimator, f: Callable[[Tensor], Tensor], logits: Tensor, replicates: int) -> float:
+    """Total variance over the logits, replicates being a batch dimension."""
+    many = logits.expand(replicates, *logits.shape).clone().requires_grad_()
+    estimator.expectation(f, many, one_hot=False).sum().backward()
+    assert many.grad is not None
+    return float(many.grad.double().var(0).sum())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problems", type=int, default=24)
+    parser.add_argument("--replicates", type=int, default=4000)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    ratios: dict[str, list[str]] = {label: [] for label in ESTIMATORS}
+    for setting in SETTINGS:
+        categories, samples, variables, concentration = setting
+        found: dict[str, list[float]] = {label: [] for label in ESTIMATORS}
+        for _ in range(arguments.problems):
+            f = random_objective(categories, variables)
+            prior = torch.distributions.Dirichlet(torch.full((categories,), concentration))
+            logits = prior.sample((variables,)).clamp_min(1e-30).log()
+            reference = variance(carms.make("loorf", samples=samples), f, logits, arguments.replicates)
+            for label, (name, options) in ESTIMATORS.items():
+                if options.get("orderings") == "one" and categories > 2 ** (samples - 1):
+                    continue
+                made = carms.make(name, samples=samples, **options)
+                found[label].append(variance(made, f, logits, arguments.replicates) / reference)
+        for label, values in found.items():
+            limit = LIMITS.get(setting, {}).get(label)
+            text = f"{statistics.mean(values):.3f}" if values else "-"
+            ratios[label].append(text + (f" (<= {limit})" if limit else ""))
+    print_table(
+        f"Total gradient variance / loorf's, mean over {arguments.problems} random problems, "
+        f"{arguments.replicates} replicates; p ~ Dir(alpha)",
+        ["estimator", *[f"C={c} N={n} D={d} alpha={a:g}" for c, n, d, a in SETTINGS]],
+        [[label, *cells] for label, cells in ratios.items()],
+    )
+
+
+if __name__ == "__main__":
+    main()
