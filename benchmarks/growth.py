@@ -41,7 +41,7 @@ class LaunchCounter(TorchDispatchMode):
         super().__init__()
         self.count = 0
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         del types
         self.count += not func.is_view
         return func(*args, **(kwargs or {}))
@@ -108,7 +108,16 @@ def main() -> None:
     print_table(
         f"carms-s, N = {SAMPLES}, one_hot=False, one thread; ratios to softmax + multinomial "
         "(limits from 1,024 categories on: 2, with backward 3, memory 3)",
-        ["categories", "variables", "ms", "ratio", "with backward", "ns/logit", "memory", "launches"],
+        [
+            "categories",
+            "variables",
+            "ms",
+            "ratio",
+            "with backward",
+            "ns/logit",
+            "memory",
+            "launches",
+        ],
         rows,
     )
 

@@ -2,11 +2,13 @@
 
 import argparse
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 
 import torch
 from timing import interleaved, print_table
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 import carms
 
@@ -28,7 +30,7 @@ LIMITS = {
 
 def network(*sizes: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.3)]
     return nn.Sequential(*layers[:-1])
 
@@ -55,7 +57,7 @@ class Vae:
         def elbo(z: Tensor) -> Tensor:
             pixels = self.decoder(2 * z.flatten(-2) - 1)
             target = self.images.expand_as(pixels)
-            nll = F.binary_cross_entropy_with_logits(pixels, target, reduction="none").sum(-1)
+            nll = binary_cross_entropy_with_logits(pixels, target, reduction="none").sum(-1)
             return torch.einsum("n...dc,...dc->n...", z, log_ratio) - nll
 
         loss = -estimator.expectation(elbo, logits).mean()
@@ -92,8 +94,7 @@ def main() -> None:
             for label, (name, options) in ESTIMATORS.items()
         }
         variants: dict[str, Callable[[], object]] = {
-            label: lambda estimator=estimator: vae.step(estimator)
-            for label, estimator in made.items()
+            label: partial(vae.step, estimator) for label, estimator in made.items()
         }
         variants["loorf alone"] = overhead(made["loorf"], vae)
         times = interleaved(variants, rounds)
@@ -107,7 +108,9 @@ def main() -> None:
             for label in ESTIMATORS
         ]
         share = times["loorf alone"] / times["loorf"]
-        rows.append(["loorf's own part of it", f"{times['loorf alone']:.2f}", f"{share:.3f}", "0.15"])
+        rows.append(
+            ["loorf's own part of it", f"{times['loorf alone']:.2f}", f"{share:.3f}", "0.15"]
+        )
         print_table(
             f"Step of the nonlinear VAE, batch 50, C = N = {categories}, one thread",
             ["estimator", "ms", "ratio to loorf", "limit"],

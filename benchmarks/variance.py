@@ -19,9 +19,19 @@ ESTIMATORS: dict[str, tuple[str, dict[str, object]]] = {
     "carms-s, 4 orderings": ("carms-s", {"orderings": 4}),
 }
 # (C, N, D, concentration of p)
-SETTINGS = [(10, 10, 1, 1.0), (10, 10, 1, 1000.0), (10, 10, 10, 1.0), (5, 5, 10, 1.0), (3, 3, 3, 1.0), (10, 4, 10, 1.0)]
+SETTINGS = [
+    (10, 10, 1, 1.0),
+    (10, 10, 1, 1000.0),
+    (10, 10, 10, 1.0),
+    (5, 5, 10, 1.0),
+    (3, 3, 3, 1.0),
+    (10, 4, 10, 1.0),
+]
 # What the project promises of the means.
-LIMITS = {(10, 10, 1, 1.0): {"carms-i": 0.95, "carms-s": 0.45}, (10, 10, 10, 1.0): {"carms-s": 0.955}}
+LIMITS = {
+    (10, 10, 1, 1.0): {"carms-i": 0.95, "carms-s": 0.45},
+    (10, 10, 10, 1.0): {"carms-s": 0.955},
+}
 
 
 def random_objective(categories: int, variables: int) -> Callable[[Tensor], Tensor]:
@@ -35,7 +45,12 @@ def random_objective(categories: int, variables: int) -> Callable[[Tensor], Tens
     return lambda indices: 3 * first[each, indices].sum(-2).sin() @ last
 
 
-def variance(estimator: carms.estimators.Estimator, f: Callable[[Tensor], Tensor], logits: Tensor, replicates: int) -> float:
+def variance(
+    estimator: carms.estimators.Estimator,
+    f: Callable[[Tensor], Tensor],
+    logits: Tensor,
+    replicates: int,
+) -> float:
     """Total variance over the logits, replicates being a batch dimension."""
     many = logits.expand(replicates, *logits.shape).clone().requires_grad_()
     estimator.expectation(f, many, one_hot=False).sum().backward()
@@ -58,7 +73,9 @@ def main() -> None:
             f = random_objective(categories, variables)
             prior = torch.distributions.Dirichlet(torch.full((categories,), concentration))
             logits = prior.sample((variables,)).clamp_min(1e-30).log()
-            reference = variance(carms.make("loorf", samples=samples), f, logits, arguments.replicates)
+            reference = variance(
+                carms.make("loorf", samples=samples), f, logits, arguments.replicates
+            )
             for label, (name, options) in ESTIMATORS.items():
                 if options.get("orderings") == "one" and categories > 2 ** (samples - 1):
                     continue

@@ -239,7 +239,7 @@ def stratified_table(samples: int, probs: list[float], order: list[int]) -> np.n
     return scale * np.outer(p, p) - share @ share.T / (samples * (samples - 1))
 
 
-def gumbel_table(samples: int, probs: list[float], level: int = 90) -> np.ndarray:
+def gumbel_table(samples: int, probs: list[float], level: int = 60) -> np.ndarray:
     """Off-diagonal joint table of Gumbel-max under the Dirichlet copula, by tanh-sinh quadrature.
 
     With ``X = x^(p_max/(N-1))`` and likewise ``Y`` the integral runs over ``X + Y > 1``; there
@@ -254,20 +254,19 @@ def gumbel_table(samples: int, probs: list[float], level: int = 90) -> np.ndarra
     y = x_rest + x * node[None, :]
     y_rest = x * rest[None, :]
     measure = weight[:, None] * weight[None, :] / y
-    log_x = np.where(x < 0.5, np.log(x), np.log1p(-np.minimum(x_rest, 0.5))) + 0 * y
+    log_x = np.where(x < 0.5, np.log(x), np.log1p(-np.minimum(x_rest, 0.5)))
     log_y = np.where(y < 0.5, np.log(y), np.log1p(-np.minimum(y_rest, 0.5)))
     relative = np.array(probs) / max(probs)
-    # x^r + y^r - 1 from the side where one of the powers is close to one.
-    beyond = [
-        np.where(
-            y > x,
-            np.exp(r * log_x) + np.expm1(r * log_y),
-            np.exp(r * log_y) + np.expm1(r * log_x),
-        )
-        for r in relative
-    ]
-    top = int(np.argmax(probs))
-    beyond = [x * node[None, :] if r == relative[top] else b for r, b in zip(relative, beyond, strict=True)]
+
+    def power_sum(r: float) -> np.ndarray:
+        """``X^r + Y^r - 1``, from the side where one of the powers is close to one."""
+        if r == 1:
+            return x * node[None, :]
+        x_close = np.exp(r * log_y) + np.expm1(r * log_x)
+        y_close = np.exp(r * log_x) + np.expm1(r * log_y)
+        return np.where(y > x, y_close, x_close)
+
+    beyond = [power_sum(r) for r in relative]
     everyone = np.prod(beyond, axis=0) ** (samples - 1)
     table = np.zeros((len(probs), len(probs)))
     for i, j in itertools.permutations(range(len(probs)), 2):

@@ -149,9 +149,7 @@ class _Problem:
         self.binary = isinstance(given, Bernoulli)
         own = given.logits if isinstance(given, Bernoulli) else Variables.of(given).logits
         self._leaf = own if own.requires_grad else own.detach().clone().requires_grad_()
-        self.variables: Distribution = (
-            Bernoulli(logits=self._leaf) if self.binary else self._leaf
-        )
+        self.variables: Distribution = Bernoulli(logits=self._leaf) if self.binary else self._leaf
         self.logits = Variables.of(self.variables).logits
         self.calls = self.distinct = 0
 

@@ -2,29 +2,27 @@
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 import torch
 
 __all__ = ["constant"]
 
-P = ParamSpec("P")
+A = TypeVarTuple("A")
 T = TypeVar("T")
 
 
-def constant(function: Callable[P, T]) -> Callable[P, T]:
+def constant(function: Callable[[*A], T]) -> Callable[[*A], T]:
     """Remember the results of a function of hashable arguments; the compiler traces it instead."""
 
     @cache
-    def remembered(*args: P.args, **kwargs: P.kwargs) -> T:
+    def remembered(*args: *A) -> T:
         # Made in inference mode, tensors could not take part in autograd later.
         with torch.inference_mode(False), torch.no_grad():
-            return function(*args, **kwargs)
+            return function(*args)
 
     @wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        if torch.compiler.is_compiling():
-            return function(*args, **kwargs)
-        return remembered(*args, **kwargs)
+    def wrapper(*args: *A) -> T:
+        return function(*args) if torch.compiler.is_compiling() else remembered(*args)
 
     return wrapper

@@ -58,14 +58,14 @@ class Copula(ABC):
         """How much likelier than by chance two samples fall in two intervals.
 
         Args:
-            left: ``[K, ...]`` left ends of K intervals, disjoint or equal, in [0, 1], in double precision.
+            left: ``[K, ...]`` left ends of K intervals in [0, 1], disjoint or equal, in double
+                precision.
             width: ``[K, ...]`` their positive lengths, in any precision.
-
-        An interval may occur more than once; its pairs with itself get an arbitrary positive number.
 
         Returns:
             ``[K (K - 1) / 2, ...]``: for each pair of intervals the probability that one sample
-            is in the first and another in the second, divided by the product of the lengths.
+            is in the first and another in the second, divided by the product of the lengths; of
+            equal intervals, any positive number.
         """
         low, high = self._coordinate(left), self._coordinate((left + width).clamp_max(1))
         low_a, low_b = take_pairs(low)

@@ -56,5 +56,5 @@ class Gaussian(Copula):
         integral = torch.zeros_like(product)
         for sine, weight in zip((angle * nodes).sin(), weights, strict=True):
             integral += weight * ((product * sine - squares) / (1 - sine * sine)).exp()
-        independent = torch.special.ndtr(x) * torch.special.ndtr(y)
+        independent: Tensor = torch.special.ndtr(x) * torch.special.ndtr(y)
         return independent + integral * (angle / (2 * math.pi))

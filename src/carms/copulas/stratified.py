@@ -19,7 +19,7 @@ def stratified_points(
     device: torch.device | str | None,
 ) -> Tensor:
     """``[*shape, samples]``: one point in each of ``samples`` equal strata, in random order."""
-    keys, within = uniform((2, *shape, samples), generator, dtype, device)
+    keys, within = uniform((2, *shape, samples), generator, dtype, device).unbind()
     return (keys.argsort(-1) + within) / samples
 
 

@@ -54,7 +54,7 @@ class Coupling(ABC):
     def pair_ratio(self, probs: Tensor, indices: Tensor) -> Tensor:
         """``p_i p_j / P(i, j)`` for the drawn pairs.
 
-        A pair within one category gets an arbitrary positive number: it has no effect on a gradient.
+        A pair within one category gets any positive number: it has no effect on a gradient.
 
         Args:
             probs: ``[*batch, C]``.
@@ -93,7 +93,7 @@ class Coupling(ABC):
         """:meth:`_lift` where precision matters more than time."""
         return self._lift(probs, indices)
 
-    def _check_reachable(self, categories: int) -> None:
+    def _check_reachable(self, categories: int) -> None:  # noqa: B027
         """Raise if some pair of categories can never be drawn: no ratio repairs that."""
 
     def _with_epsilon(self, lift: Tensor) -> Tensor:
@@ -111,7 +111,6 @@ class Coupling(ABC):
         return torch.where(
             uniform((*shape, 1), generator, dtype, like.device) < self.epsilon, free, u
         )
-
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

@@ -46,10 +46,9 @@ class GumbelMax(Coupling):
     tensor([0.2000, 0.3000, 0.5000], dtype=torch.float64)
     """
 
-    def __init__(self, copula: Copula, epsilon: float = 0.0) -> None:
-        super().__init__(copula, epsilon)
-
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor | None]:
         u = self._uniforms(probs.shape, generator, probs)
         arrival = -u.log() / probs.to(u.dtype).unsqueeze(-1)
         # `argmin` is ten times slower than `min` here.
@@ -67,8 +66,8 @@ class GumbelMax(Coupling):
             return torch.ones_like(take_pairs(indices.movedim(-1, 0))[0], dtype=wide)
         if not isinstance(self.copula, Dirichlet) or self.copula.reflected:
             raise ValueError(
-                "GumbelMax has an exact joint table for Dirichlet(reflected=False) and Independent, "
-                f"not for {self.copula}; BiasedGumbelMax estimates one from samples"
+                "GumbelMax has an exact joint table for Dirichlet(reflected=False) and "
+                f"Independent, not for {self.copula}; BiasedGumbelMax estimates one from samples"
             )
         batch = probs.shape[:-1]
         categories = probs.shape[-1]
@@ -101,13 +100,12 @@ class _Rule:
 
 
 def _dirichlet_lift(probs: Tensor, indices: Tensor, rule: _Rule, samples: int) -> Tensor:
-    """``[V, K (K - 1) / 2]``: for pairs ``i, j`` of ``indices [V, K]`` the integral over two races of
+    """The lift ``[V, pairs]`` of the pairs of ``indices [V, K]``: an integral over two races.
 
-        prod_k S_k(x, y) * (d log S_i / d log x) (d log S_j / d log y) / (p_i p_j),
-
+    Its integrand is ``prod_k S_k(x, y) (d log S_i / d log x) (d log S_j / d log y) / (p_i p_j)``,
     ``S_k = (x^r_k + y^r_k - 1)^(N-1)``, ``r_k = p_k / max p``, on the triangle ``x + y > 1``. There
-    ``x = 1 - (1 - w) theta`` and ``y = w + (1 - w) theta``; the two halves of the triangle are mirror
-    images, and ``w = exp(-t max p / (N-1))`` takes out the decay of the product.
+    ``x = 1 - (1 - w) theta`` and ``y = w + (1 - w) theta``; its halves are mirror images, and
+    ``w = exp(-t max p / (N-1))`` takes out the decay of the product.
     """
     categories, drawn = probs.shape[-1], indices.shape[-1]
     largest = probs.amax(-1, keepdim=True)

@@ -63,18 +63,16 @@ class InverseCDF(Coupling):
             or categories == 2
         ):
             return
-        enough = 2 ** (self.samples - 1)
-        if self.orderings == "one" and isinstance(self.copula, Dirichlet) and categories <= enough:
-            return
-        why = (
-            f"one ordering is enough for at most {enough} categories"
-            if (self.orderings == "one" and isinstance(self.copula, Dirichlet))
-            else "its holes hide some pairs"
-        )
+        most = 2 ** (self.samples - 1)
+        why = "its holes hide them"
+        if self.orderings == "one" and isinstance(self.copula, Dirichlet):
+            if categories <= most:
+                return
+            why = f"one ordering is enough for {most} categories"
         raise ValueError(
-            f"{self.copula} with orderings={self.orderings!r} never draws some pairs of {categories} "
-            f"categories ({why}), which would bias the gradient: use orderings='all', "
-            f"epsilon > 0 or the Circular copula"
+            f"{self.copula} with orderings={self.orderings!r} never draws some pairs of "
+            f"{categories} categories ({why}), which would bias the gradient; use "
+            "orderings='all', epsilon > 0 or the Circular copula"
         )
 
     def _draw(
@@ -182,7 +180,7 @@ def _lift_by_table(
         mass = slices if above is None else slices - above[1:]
         table.index_add_(0, cells[place], mass.flatten(0, 1))
         above = slices
-    table = table.unflatten(0, (categories, categories))
+    table = table.view(categories, *p.shape)
     lift = (table + table.transpose(0, 1)) / (p.unsqueeze(1) * p * len(orders))
     lift = lift.flatten(0, 1)
     # Pairs within one category: any positive number will do.

@@ -42,7 +42,7 @@ def _of_the_paper(categories: int) -> Tensor:
     stands last: every pair is first and last once.
     """
     first, last = torch.triu_indices(categories, categories, 1)
-    orders = (first.unsqueeze(-1) + torch.arange(categories)) % categories
+    orders: Tensor = (first.unsqueeze(-1) + torch.arange(categories)) % categories
     place = (last - first) % categories
     orders[torch.arange(len(first)), place] = orders[:, -1].clone()
     orders[:, -1] = last

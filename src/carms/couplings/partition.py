@@ -95,5 +95,5 @@ class Partition:
         steps = torch.arange(self._block, device=block.device)
         members = block.unsqueeze(-1) * self._block + steps
         values = self.probs.gather(-1, members.clamp_max(categories - 1).flatten(-2))
-        values = values.unflatten(-1, members.shape[-2:]).to(self._wide)
+        values = values.reshape(members.shape).to(self._wide)
         return values.masked_fill_(members >= categories, 0).cumsum(-1)

@@ -23,12 +23,12 @@ class Draw:
     Attributes:
         variables: what they were drawn from.
         indices: ``[N, *batch, D]`` categories.
-        ratio: what the estimator must remember of the draw, if anything.
+        ratio: how much likelier independent samples would be, if these are not.
     """
 
     variables: Variables
     indices: Tensor
-    ratio: Tensor | None = None
+    ratio: Tensor | float = 1.0
 
     @property
     def z(self) -> Tensor:
@@ -43,7 +43,7 @@ class Draw:
 
 
 class Estimator(ABC):
-    """Estimates ``E f(z)`` for ``z ~ Cat(softmax(logits))`` and, by its backward pass, the gradient.
+    """Estimates ``E f(z)`` for ``z ~ Cat(softmax(logits))``; its backward pass, the gradient.
 
     Attributes:
         samples: evaluations of ``f`` per call.
@@ -87,7 +87,7 @@ class Estimator(ABC):
 
 
 class ScoreFunction(Estimator):
-    """Estimators of the form ``sum_n w_n d log p(z_n) / d logits`` with weights ``w`` made of ``f``."""
+    """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``."""
 
     centred: bool = True
     """Whether the weights of each variable add up to zero, so that the normaliser drops out."""
@@ -114,8 +114,8 @@ class ScoreFunction(Estimator):
     @abstractmethod
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Indices ``[N, *batch, D]`` and the ratio to remember, from ``probs [*batch, D, C]``."""
+    ) -> tuple[Tensor, Tensor | float]:
+        """Indices ``[N, *batch, D]`` and their ratio, from ``probs [*batch, D, C]``."""
 
     @abstractmethod
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:

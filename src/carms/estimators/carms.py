@@ -25,8 +25,8 @@ class Carms(ScoreFunction):
     """Any coupling, made unbiased by the ratio of each drawn pair.
 
     ``g = 1/(N(N-1)) sum_{n != m} 1/2 (f_n - f_m) (z_n - z_m) R[z_n, z_m]`` with
-    ``R[i, j] = p_i p_j / P(i, j)``. Unbiased for any ``f`` and any coupling that can draw every pair
-    of categories. N evaluations.
+    ``R[i, j] = p_i p_j / P(i, j)``. Unbiased for any ``f`` and any coupling that can draw every
+    pair of categories. N evaluations.
 
     Args:
         coupling: draws the samples and knows their joint table.
@@ -47,7 +47,6 @@ class Carms(ScoreFunction):
         return indices.flatten(0, 1), ratio.to(probs.dtype)
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        assert draw.ratio is not None
         count = self.coupling.samples
         first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
         weights = weights_from_pairs((first - second).unsqueeze(-1) * draw.ratio, count)

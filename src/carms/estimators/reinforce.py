@@ -49,16 +49,15 @@ class Reinforce(torch.nn.Module, ScoreFunction):
         self.register_buffer("_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("_weight", torch.zeros((), dtype=torch.float64))
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
-        return independent_samples(probs, self.samples, generator), None
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, float]:
+        return independent_samples(probs, self.samples, generator), 1.0
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        centred = (
-            fz - self._running_mean(fz)
-            if self.baseline == "running-mean"
-            else fz - (self.baseline or 0.0)
-        )
-        return (centred / self.samples).unsqueeze(-1)
+        if isinstance(self.baseline, str):
+            fz = fz - self._running_mean(fz)
+        elif self.baseline is not None:
+            fz = fz - self.baseline
+        return (fz / self.samples).unsqueeze(-1)
 
     def _running_mean(self, fz: Tensor) -> Tensor:
         """The mean of the calls before this one; then count this one in."""
