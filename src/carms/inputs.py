@@ -7,7 +7,14 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
-__all__ = ["Distribution", "Variables", "check_values", "computing_dtype", "probabilities"]
+__all__ = [
+    "Distribution",
+    "Variables",
+    "check_probs",
+    "check_values",
+    "computing_dtype",
+    "probabilities",
+]
 
 Distribution = Tensor | Categorical | OneHotCategorical | Bernoulli
 
@@ -67,6 +74,24 @@ def probabilities(logits: Tensor) -> Tensor:
         raise ValueError(
             f"logits must be finite, or -inf for categories that are never drawn; got {what}"
         )
+    return probs
+
+
+def check_probs(probs: Tensor) -> Tensor:
+    """Non-negative ``[*batch, C]``, not necessarily normalised, in single precision or more."""
+    if not probs.is_floating_point():
+        raise TypeError(f"probs must be floating point, got {probs.dtype}")
+    if probs.ndim < 1 or probs.shape[-1] < 2:
+        raise ValueError(
+            f"probs must be [*batch, C] with at least 2 categories, got shape {list(probs.shape)}"
+        )
+    probs = probs.detach().to(computing_dtype(probs.dtype))
+    if _holds(lambda: ~((probs >= 0).all() & probs.sum(-1).isfinite().all())):
+        raise ValueError(
+            "probs must be non-negative and finite, got negative, NaN or infinite ones"
+        )
+    if _holds(lambda: (probs.sum(-1) <= 0).any()):
+        raise ValueError("probs must have a positive sum over the categories, got all zeros")
     return probs
 
 

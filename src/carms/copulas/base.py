@@ -18,6 +18,9 @@ class Copula(ABC):
         samples: how many uniforms a draw has, at least 2.
     """
 
+    closed_form: bool = False
+    """Whether :meth:`lift` has a formula of its own rather than four values of the CDF."""
+
     def __init__(self, samples: int) -> None:
         if samples < 2:
             raise ValueError(

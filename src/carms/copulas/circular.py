@@ -25,6 +25,8 @@ class Circular(Copula):
     True
     """
 
+    closed_form = True
+
     def sample(
         self,
         shape: Sequence[int],

@@ -20,6 +20,8 @@ class Independent(Copula):
     torch.Size([5, 3])
     """
 
+    closed_form = True
+
     def sample(
         self,
         shape: Sequence[int],

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Copula
+from carms.inputs import check_probs
 from carms.pairs import pair_index
 from carms.randomness import precise_dtype, uniform
 
@@ -36,11 +37,11 @@ class Coupling(ABC):
 
     def sample(self, probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw ``[samples, *batch]`` category indices from ``probs [*batch, C]``."""
-        return self._draw(_check_probs(probs), generator)[0].movedim(-1, 0)
+        return self._draw(check_probs(probs), generator)[0].movedim(-1, 0)
 
     def pmf(self, probs: Tensor) -> Tensor:
         """The joint table ``[*batch, C, C]`` of any two samples of one draw."""
-        p = _check_probs(probs).to(precise_dtype(probs.device))
+        p = check_probs(probs).to(precise_dtype(probs.device))
         p = p / p.sum(-1, keepdim=True)
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
         everyone = torch.arange(p.shape[-1], device=p.device).expand(p.shape)
@@ -65,14 +66,14 @@ class Coupling(ABC):
         """
         self._check_reachable(probs.shape[-1])
         last = indices.movedim(0, -1)
-        return self._with_epsilon(self._lift(_check_probs(probs), last)).reciprocal()
+        return self._with_epsilon(self._lift(check_probs(probs), last)).reciprocal()
 
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """:meth:`sample` and its :meth:`pair_ratio`, sharing their work."""
+        """:meth:`sample` and its :meth:`pair_ratio` at once, without checking ``probs``."""
         self._check_reachable(probs.shape[-1])
-        last, lift = self._draw(_check_probs(probs), generator)
+        last, lift = self._draw(probs, generator)
         indices = last.movedim(-1, 0).contiguous()
         lift = self._lift(probs, last) if lift is None else lift
         return indices, self._with_epsilon(lift).reciprocal()
@@ -115,13 +116,3 @@ class Coupling(ABC):
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""
         return f"{type(self).__name__}({self.copula}{mixture})"
-
-
-def _check_probs(probs: Tensor) -> Tensor:
-    if not probs.is_floating_point():
-        raise TypeError(f"probs must be floating point, got {probs.dtype}")
-    if probs.ndim < 1 or probs.shape[-1] < 2:
-        raise ValueError(
-            f"probs must be [*batch, C] with C >= 2 categories, got {list(probs.shape)}"
-        )
-    return probs if probs.dtype.itemsize >= 4 else probs.float()

@@ -6,12 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.copulas import Circular, Copula, Dirichlet
+from carms.copulas import Copula, Dirichlet
 from carms.couplings.base import Coupling
 from carms.couplings.orderings import later_cells, make_orders
 from carms.couplings.partition import Located, Partition
 from carms.pairs import take_pairs
-from carms.randomness import precise_dtype
+from carms.randomness import precise_dtype, uniform
 
 __all__ = ["InverseCDF", "Orderings"]
 
@@ -38,8 +38,8 @@ class InverseCDF(Coupling):
     >>> from carms.copulas import Circular
     >>> coupling = InverseCDF(Circular(samples=4))
     >>> coupling.pmf(torch.tensor([0.5, 0.5], dtype=torch.float64))
-    tensor([[0.2083, 0.2917],
-            [0.2917, 0.2083]], dtype=torch.float64)
+    tensor([[0.1944, 0.3056],
+            [0.3056, 0.1944]], dtype=torch.float64)
     """
 
     def __init__(self, copula: Copula, orderings: Orderings = "auto", epsilon: float = 0.0) -> None:
@@ -87,7 +87,7 @@ class InverseCDF(Coupling):
             indices = located.indices if start is None else (located.indices + start) % categories
             return indices, self._lift_in_order(located)
         orders = make_orders(categories, self._mixture, probs.device)
-        choice = torch.rand(probs.shape[:-1], generator=generator, device=probs.device)
+        choice = uniform(probs.shape[:-1], generator, u.dtype, u.device)
         order = orders[(choice * len(orders)).long().clamp_max(len(orders) - 1)]
         place = Partition(probs.gather(-1, order)).find(u).indices
         return order.gather(-1, place), None
@@ -143,7 +143,7 @@ def _mean_lift(
     index = indices.reshape(-1, drawn).T
     orders = make_orders(categories, which, probs.device)
     # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone 2 N^2.
-    if isinstance(copula, Circular) or categories > 2 * drawn:
+    if copula.closed_form or categories > 2 * drawn:
         lift = partial(_lift_by_pairs, copula, orders)
     else:
         cells = later_cells(categories, which, probs.device)
@@ -172,14 +172,13 @@ def _lift_by_table(
     ends = p[orders.T].cumsum(0).clamp_max_(1)
     ends[-1] = 1
     ends = copula._coordinate(ends)
-    table, above = torch.zeros_like(p).repeat(categories, 1), None
+    table, before = torch.zeros_like(p).repeat(categories, 1), torch.zeros_like(ends)
     for place in range(categories - 1):
-        # P(u <= end of this place, u' in each later one), then u in this one by difference.
+        # P(u <= end of this place, u' in each later one); less the same for the place before.
         joint = copula._joint(ends[place], ends[place:])
         slices = joint[1:] - joint[:-1]
-        mass = slices if above is None else slices - above[1:]
-        table.index_add_(0, cells[place], mass.flatten(0, 1))
-        above = slices
+        table.index_add_(0, cells[place], before[1:].sub_(slices).flatten(0, 1), alpha=-1)
+        before = slices
     table = table.view(categories, *p.shape)
     lift = (table + table.transpose(0, 1)) / (p.unsqueeze(1) * p * len(orders))
     lift = lift.flatten(0, 1)

@@ -9,6 +9,9 @@ from carms.constants import constant
 
 __all__ = ["later_cells", "make_orders"]
 
+# Entries in a set of orders: all of 322 categories, or 256 orders of 65,536.
+_MOST = 1 << 24
+
 
 @constant
 def make_orders(categories: int, which: Literal["all"] | int, device: torch.device) -> Tensor:
@@ -19,6 +22,12 @@ def make_orders(categories: int, which: Literal["all"] | int, device: torch.devi
             [0, 1, 2],
             [1, 0, 2]])
     """
+    count = categories * (categories - 1) // 2 if which == "all" else which
+    if count * categories > _MOST:
+        raise ValueError(
+            f"{categories:,} categories in {count:,} orderings are too many to average over; use "
+            "fewer orderings or carms-s"
+        )
     orders = _of_the_paper(categories) if which == "all" else _mixed(categories, which)
     return orders.to(device)
 

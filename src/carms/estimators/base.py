@@ -101,7 +101,7 @@ class ScoreFunction(Estimator):
         logits = draw.variables.logits
         fz = check_values(fz, draw.indices.shape[:-1])
         value = fz.mean(0)
-        with torch.no_grad():
+        with torch.no_grad():  # also where no gradient is wanted: a baseline may learn from it
             weights = self._weights(draw, fz.detach().to(computing_dtype(fz.dtype)))
         if not torch.is_grad_enabled():
             return value
