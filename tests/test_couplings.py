@@ -262,6 +262,16 @@ def test_gumbel_pair_ratio_against_quadrature(samples):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("samples", "categories"), [(4, 10), (10, 10), (20, 15), (64, 5), (2, 15)])
+def test_gumbel_pair_ratio_of_many_samples_and_categories(samples, categories, dtype):
+    # Rounded to the precision of the test first, so that both see the same probabilities.
+    p = dirichlet_probs(1.0, categories, seed=1, floor=1e-3).to(dtype).double()
+    expected = p.unsqueeze(-1) * p / torch.from_numpy(gumbel_table(samples, p.tolist()))
+    ratio = ratio_table(GumbelMax(Dirichlet(samples)), p.to(dtype))
+    torch.testing.assert_close(off_diagonal(ratio), off_diagonal(expected), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_draw_is_a_sample_with_its_pair_ratio(reaching, dtype):
     coupling = reaching(4)
     probs = dirichlet_probs(1.0, 50, 3, 4, seed=1, floor=1e-3).to(dtype)

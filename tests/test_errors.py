@@ -1,0 +1,201 @@
+"""Bad input: one exception, which shows what came and what was expected."""
+
+import pytest
+import torch
+from helpers import BINARY_ONLY
+from torch.distributions import Bernoulli
+
+import carms
+from carms.copulas import Circular
+
+NAMES = carms.available()
+FEWEST = {"reinforce": 1}
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+def one_number(z):
+    return z.flatten(2).sum(-1) if z.ndim > 3 else z.flatten(1).sum(-1)
+
+
+def raises(kind, match, f, logits, name="loorf", **options):
+    """Exactly one error, not the consequence of another."""
+    with pytest.raises(kind, match=match) as caught:
+        carms.expectation(f, logits, name, **{"samples": 4, **options})
+    assert type(caught.value) is kind
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ([0.0, float("nan")], "NaN"),
+        ([float("inf"), 0.0], r"\+inf"),
+        ([-float("inf"), -float("inf")], "nothing but -inf"),
+    ],
+    ids=["nan", "inf", "-inf"],
+)
+def test_logits_that_are_no_distribution(name, row, what):
+    logits = torch.zeros(3, 2, 2)
+    logits[1, 1] = torch.tensor(row)
+    message = f"logits must be finite, or -inf for categories that are never drawn; got {what}"
+    raises(ValueError, message, one_number, logits, name)
+
+
+def test_one_category(name):
+    raises(
+        ValueError,
+        r"at least 2 categories, got .*\[3, 2, 1\]",
+        one_number,
+        torch.zeros(3, 2, 1),
+        name,
+    )
+
+
+def test_logits_without_a_dimension_of_variables(name):
+    message = r"logits must be \[\*batch, D, C\].*got shape \[3\].*logits\.unsqueeze\(-2\)"
+    raises(ValueError, message, one_number, torch.zeros(3), name)
+
+
+def test_scalar_bernoulli(name):
+    message = r"Bernoulli must have shape \[\*batch, D\], got a scalar"
+    raises(ValueError, message, one_number, Bernoulli(logits=torch.tensor(0.5)), name)
+
+
+def test_integer_logits(name):
+    message = r"logits must be floating point, got torch\.int64"
+    raises(TypeError, message, one_number, torch.zeros(3, 2, 2, dtype=torch.int64), name)
+
+
+@pytest.mark.parametrize("given", [None, [[0.0, 1.0]], "logits"])
+def test_logits_of_another_type(name, given):
+    message = rf"logits must be a tensor or a Categorical.*got {type(given).__name__}"
+    raises(TypeError, message, one_number, given, name)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "exact"])
+def test_too_few_samples(name):
+    few = FEWEST.get(name, 2) - 1
+    raises(ValueError, f"got samples={few}", one_number, torch.zeros(3, 2, 2), name, samples=few)
+    with pytest.raises(ValueError, match=f"got samples={few}"):
+        carms.make(name, samples=few)
+
+
+@pytest.mark.parametrize("name", ["disarm", "carts"])
+def test_pairs_need_an_even_number_of_samples(name):
+    with pytest.raises(ValueError, match=rf"{name} draws pairs.*even, got samples=5"):
+        carms.make(name, samples=5)
+
+
+@pytest.mark.parametrize("name", BINARY_ONLY)
+def test_binary_estimators_want_two_categories(name):
+    message = f"{name} is for binary variables, got 3 categories"
+    raises(ValueError, message, one_number, torch.zeros(3, 2, 3), name)
+
+
+def test_unreachable_pairs():
+    logits = torch.zeros(3, 2, 9)
+    message = "never draws some pairs of 9 categories"
+    raises(ValueError, message, one_number, logits, "carms-i", orderings="one")
+    raises(ValueError, message, one_number, logits, "carms-i", orderings="given")
+
+
+def test_too_many_configurations():
+    raises(
+        ValueError, r"at most 65,536 configurations.*2\^17", one_number, torch.zeros(17, 2), "exact"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [("lorf", "loorf"), ("carms_s", "carms-s"), ("carmsi", "carms-i"), ("vargard", "vargrad")],
+)
+def test_unknown_estimator_with_the_nearest_names(wrong, near):
+    message = f"unknown estimator '{wrong}'.*did you mean.*{near}"
+    raises(ValueError, message, one_number, torch.zeros(3, 2, 2), wrong)
+    with pytest.raises(ValueError, match=message):
+        carms.make(wrong)
+
+
+def test_unknown_estimator_like_none_of_ours():
+    with pytest.raises(ValueError, match="unknown estimator 'xyzzy'") as caught:
+        carms.make("xyzzy")
+    for name in NAMES:
+        assert name in str(caught.value)
+
+
+def test_unknown_option(name):
+    message = f"{name} has no option temperature; its options are samples"
+    raises(TypeError, message, one_number, torch.zeros(3, 2, 2), name, temperature=1.0)
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match=r"copula is one of .*circular.*got 'cyclic'"):
+        carms.make("carms-i", copula="cyclic")
+    with pytest.raises(ValueError, match=r"samples=4, but the copula is Circular\(samples=3\)"):
+        carms.make("carms-i", samples=4, copula=Circular(3))
+    with pytest.raises(ValueError, match="epsilon is a probability, got 2"):
+        carms.make("carms-s", epsilon=2)
+    with pytest.raises(ValueError, match=r"orderings is .*got 'none'"):
+        carms.make("carms-s", orderings="none")
+    with pytest.raises(
+        ValueError, match="baseline is None, a number or 'running-mean', got 'mean'"
+    ):
+        carms.make("reinforce", baseline="mean")
+    with pytest.raises(ValueError, match=r"decay must be in \[0, 1\), got 1.0"):
+        carms.make("reinforce", decay=1.0)
+
+
+def test_f_of_the_wrong_shape(name):
+    logits, count = torch.zeros(3, 2, 2), 4
+    expected = rf"one value per sample, \[N, \*batch\] = \[{count}, 3\]"
+    cases = {
+        r"\[4, 3, 2\]": lambda z: z.sum(-1),
+        r"\[\]": lambda z: z.sum(),
+        r"\[3\]": lambda z: z.sum((0, 2, 3)),
+        r"\[4, 3, 1\]": lambda z: z.sum((-2, -1)).unsqueeze(-1),
+        r"\[3, 4\]": lambda z: z.sum((-2, -1)).T,
+    }
+    for got, f in cases.items():
+        raises(ValueError, f"{expected}, got shape {got}", f, logits, name)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_f_that_is_not_finite(name, bad):
+    def f(z):
+        values = z.sum((-2, -1))
+        values[1, 2] = bad
+        return values
+
+    raises(ValueError, "f returned NaN or infinity for 1 of 12", f, torch.zeros(3, 2, 2), name)
+
+
+@pytest.mark.parametrize("value", [1.0, None, [1.0] * 4], ids=["float", "None", "list"])
+def test_f_that_returns_no_tensor(name, value):
+    message = rf"f must return a tensor \[N, \*batch\] = \[4, 3\], got {type(value).__name__}"
+    raises(TypeError, message, lambda _: value, torch.zeros(3, 2, 2), name)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_f_that_returns_no_floats(name, dtype):
+    message = rf"f must return floating point values, got {dtype}"
+    raises(TypeError, message, lambda z: z.sum((-2, -1)).to(dtype), torch.zeros(3, 2, 2), name)
+
+
+def test_surrogate_checks_values_like_expectation(name):
+    estimator = carms.make(name, samples=4)
+    draw = estimator.sample(torch.zeros(3, 2, 2))
+    with pytest.raises(ValueError, match=r"= \[4, 3\], got shape \[4\]"):
+        estimator.surrogate(draw, torch.zeros(4))
+
+
+def test_errors_of_f_pass_through(name):
+    def f(_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        carms.expectation(f, torch.zeros(3, 2, 2), name, samples=4)
