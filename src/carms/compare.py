@@ -15,11 +15,15 @@ from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.estimators.exact import MAX_CONFIGURATIONS, Exact
 from carms.inputs import Distribution, Variables
+from carms.precision import precise_dtype
 
 __all__ = ["Comparison", "Measurement", "compare"]
 
-# Distinct evaluations are counted on so many calls, timed ones being left alone.
-_COUNTED_CALLS = 20
+# Distinct evaluations are counted on so many calls at the most; only the others are timed.
+_COUNTED_CALLS = 200
+
+# Numbers in the one-hot samples of an enumeration, beyond which the bias is not worth its memory.
+_LARGEST_ENUMERATION = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Measurement:
 
     Attributes:
         estimator: its name.
+        samples: how many it draws per call.
         bias: length of the mean gradient minus the exact one; None where that is not feasible.
         standard_error: what ``bias`` would typically be by chance, were there none.
         variance: of the gradient, summed over all logits.
@@ -36,6 +41,7 @@ class Measurement:
     """
 
     estimator: str
+    samples: int
     bias: float | None
     standard_error: float
     variance: float
@@ -48,7 +54,6 @@ class Comparison:
     """A table of measurements: ``print`` it, show it in a notebook, or take its ``to_dict()``."""
 
     measurements: tuple[Measurement, ...]
-    samples: int
     replicates: int
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
@@ -59,10 +64,11 @@ class Comparison:
         return rows
 
     def _cells(self) -> list[list[str]]:
-        header = ["estimator", "bias", "std. error", "variance", "evaluations", "ms"]
+        header = ["estimator", "samples", "bias", "std. error", "variance", "evaluations", "ms"]
         return [header] + [
             [
                 row.estimator,
+                str(row.samples),
                 "-" if row.bias is None else f"{row.bias:.3g}",
                 f"{row.standard_error:.3g}",
                 f"{row.variance:.4g}",
@@ -83,7 +89,7 @@ class Comparison:
             for row in cells
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
-        lines.append(f"{self.samples} samples, {self.replicates} replicates")
+        lines.append(f"{self.replicates} replicates")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -94,21 +100,21 @@ class Comparison:
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
         )
-        caption = f"{self.samples} samples, {self.replicates} replicates"
-        return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"
+        caption = f"<caption>{self.replicates} replicates</caption>"
+        return f"<table>{caption}<tr>{head}</tr>{body}</table>"
 
 
 def compare(
     f: Objective,
     logits: Distribution,
-    estimators: Sequence[str | Estimator] | None = None,
+    estimators: str | Estimator | Sequence[str | Estimator] | None = None,
     samples: int = 4,
     replicates: int = 1000,
     generator: torch.Generator | None = None,
     *,
     one_hot: bool = True,
 ) -> Comparison:
-    """Measure estimators on a problem of your own.
+    """Measure estimators on a problem of your own, taking turns.
 
     Args:
         f: as for :func:`carms.expectation`.
@@ -121,24 +127,27 @@ def compare(
 
     >>> table = compare(lambda z: z[..., 0].sum(-1), torch.zeros(2, 3), ["loorf"], replicates=10)
     >>> sorted(table.to_dict()["loorf"])
-    ['bias', 'evaluations', 'milliseconds', 'standard_error', 'variance']
+    ['bias', 'evaluations', 'milliseconds', 'samples', 'standard_error', 'variance']
     """
     if replicates < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
-    problem = _Problem(f, logits, one_hot)
-    if estimators is None:
-        binary = ["disarm", "arms"] if problem.logits.shape[-1] == 2 and samples % 2 == 0 else []
-        estimators = ["reinforce", "loorf", *binary, "carms-i", "carms-g", "carms-s"]
-    made = [make(e, samples=samples) if isinstance(e, str) else e for e in estimators]
-    names = [e if isinstance(e, str) else repr(e) for e in estimators]
-    *_, variables, categories = problem.logits.shape
-    feasible = categories**variables <= MAX_CONFIGURATIONS
-    truth = problem.gradient(Exact(), None) if feasible else None
-    rows = [
-        _measure(problem, name, estimator, truth, replicates, generator)
-        for name, estimator in zip(names, made, strict=True)
-    ]
-    return Comparison(tuple(rows), samples, replicates)
+    with torch.enable_grad():
+        problem = _Problem(f, logits, one_hot)
+        categories = problem.logits.shape[-1]
+        if estimators is None:
+            estimators = ["reinforce", "loorf", "carms-i", "carms-g", "carms-s"]
+            if categories == 2:
+                estimators += ["arms"] if samples % 2 else ["arms", "disarm"]
+        if isinstance(estimators, str | Estimator):
+            estimators = [estimators]
+        runs = [_Run(problem, entry, samples, generator) for entry in estimators]
+        truth = problem.exact_gradient()
+        for turn in range(replicates):
+            for run in runs:
+                run.repeat(counted=turn < min(_COUNTED_CALLS, replicates // 2))
+    names = _distinct_names([run.name for run in runs])
+    measurements = [run.measurement(name, truth) for run, name in zip(runs, names, strict=True)]
+    return Comparison(tuple(measurements), replicates)
 
 
 class _Problem:
@@ -151,67 +160,89 @@ class _Problem:
         self._leaf = own if own.requires_grad else own.detach().clone().requires_grad_()
         self.variables: Distribution = Bernoulli(logits=self._leaf) if self.binary else self._leaf
         self.logits = Variables.of(self.variables).logits
-        self.calls = self.distinct = 0
 
-    def gradient(self, estimator: Estimator, generator: torch.Generator | None) -> Tensor:
-        return self._gradient(self.f, estimator, generator)
-
-    def counted_gradient(self, estimator: Estimator, generator: torch.Generator | None) -> Tensor:
-        """The same, counting distinct evaluations."""
-
-        def counting(z: Tensor) -> Tensor:
-            dense = self.one_hot and not self.binary
-            self.distinct += _count_distinct(z.argmax(-1) if dense else z)
-            self.calls += max(1, z[0, ..., 0, 0].numel() if dense else z[0, ..., 0].numel())
-            return self.f(z)
-
-        return self._gradient(counting, estimator, generator)
-
-    def _gradient(
-        self, f: Objective, estimator: Estimator, generator: torch.Generator | None
+    def gradient(
+        self, estimator: Estimator, generator: torch.Generator | None, f: Objective | None = None
     ) -> Tensor:
-        value = estimator.expectation(f, self.variables, generator, one_hot=self.one_hot)
+        value = estimator.expectation(f or self.f, self.variables, generator, one_hot=self.one_hot)
         # The graph of what `f` closes over is the user's: leave it usable.
         return torch.autograd.grad(value.sum(), self._leaf, retain_graph=True)[0]
 
+    def exact_gradient(self) -> Tensor | None:
+        """By enumeration, where that is feasible."""
+        *_, variables, categories = self.logits.shape
+        count = categories**variables
+        if count > MAX_CONFIGURATIONS or count * self.logits.numel() > _LARGEST_ENUMERATION:
+            return None
+        return self.gradient(Exact(), None)
 
-def _measure(
-    problem: _Problem,
-    name: str,
-    estimator: Estimator,
-    truth: Tensor | None,
-    replicates: int,
-    generator: torch.Generator | None,
-) -> Measurement:
-    problem.calls = problem.distinct = 0
-    mean = square = torch.zeros((), dtype=torch.float64)
-    times = []
-    for count in range(1, replicates + 1):
-        counted = count <= min(_COUNTED_CALLS, replicates - 1)
-        run = problem.counted_gradient if counted else problem.gradient
-        start = time.perf_counter()
-        gradient = run(estimator, generator).double()
+    def as_indices(self, z: Tensor) -> Tensor:
+        """``[N, *batch, D]`` from what ``f`` was given."""
+        return z.argmax(-1) if self.one_hot and not self.binary else z
+
+
+class _Run:
+    """One estimator on one problem, with running moments of its gradients."""
+
+    def __init__(
+        self,
+        problem: _Problem,
+        entry: str | Estimator,
+        samples: int,
+        generator: torch.Generator | None,
+    ) -> None:
+        self.problem, self.generator = problem, generator
+        self.estimator = make(entry, samples=samples) if isinstance(entry, str) else entry
+        self.name = entry if isinstance(entry, str) else repr(entry)
+        self.count, self.times = 0, list[float]()
+        self.examples = self.distinct = 0
+        precise = precise_dtype(problem.logits.device)
+        self.mean = self.square = torch.zeros((), dtype=precise, device=problem.logits.device)
+
+    def repeat(self, counted: bool) -> None:
+        start = _now(self.mean.device)
+        gradient = self.problem.gradient(
+            self.estimator, self.generator, self._counting if counted else None
+        )
         if not counted:
-            times.append((time.perf_counter() - start) * 1e3)
+            self.times.append(_now(self.mean.device) - start)
         # Welford's update: stable however many replicates there are.
-        step = gradient - mean
-        mean = mean + step / count
-        square = square + step * (gradient - mean)
-    variance = float(square.sum()) / (replicates - 1)
-    bias = None if truth is None else float((mean - truth.double()).norm())
-    return Measurement(
-        name,
-        bias,
-        (variance / replicates) ** 0.5,
-        variance,
-        problem.distinct / problem.calls,
-        statistics.median(times),
-    )
+        self.count += 1
+        step = gradient.to(self.mean.dtype) - self.mean
+        self.mean = self.mean + step / self.count
+        self.square = self.square + step * (gradient - self.mean)
+
+    def measurement(self, name: str, truth: Tensor | None) -> Measurement:
+        variance = float(self.square.sum()) / (self.count - 1)
+        return Measurement(
+            estimator=name,
+            samples=self.estimator.samples,
+            bias=None if truth is None else float((self.mean - truth).norm()),
+            standard_error=(variance / self.count) ** 0.5,
+            variance=variance,
+            evaluations=self.distinct / self.examples,
+            milliseconds=statistics.median(self.times) * 1e3,
+        )
+
+    def _counting(self, z: Tensor) -> Tensor:
+        indices = self.problem.as_indices(z)
+        rows = indices.reshape(indices.shape[0], -1, indices.shape[-1])
+        labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
+        ordered = labels.view(rows.shape[:2]).sort(0).values
+        self.examples += rows.shape[1]
+        self.distinct += rows.shape[1] + int((ordered[1:] != ordered[:-1]).sum())
+        return self.problem.f(z)
 
 
-def _count_distinct(samples: Tensor) -> int:
-    """Distinct rows of ``[N, *batch, D]`` along the first dimension, summed over the batch."""
-    rows = samples.reshape(samples.shape[0], -1, samples.shape[-1])
-    labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
-    ordered = labels.view(rows.shape[:2]).sort(0).values
-    return rows.shape[1] + int((ordered[1:] != ordered[:-1]).sum())
+def _now(device: torch.device) -> float:
+    if device.type != "cpu":
+        torch.accelerator.synchronize()
+    return time.perf_counter()
+
+
+def _distinct_names(names: list[str]) -> list[str]:
+    """Number those that occur more than once."""
+    return [
+        f"{name} ({names[: k + 1].count(name)})" if names.count(name) > 1 else name
+        for k, name in enumerate(names)
+    ]

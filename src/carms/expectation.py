@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.estimators import make
+from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.inputs import Distribution
 
@@ -15,7 +15,7 @@ __all__ = ["expectation"]
 def expectation(
     f: Objective,
     logits: Distribution,
-    estimator: str = "carms-s",
+    estimator: str | Estimator = "carms-s",
     samples: int = 8,
     generator: torch.Generator | None = None,
     *,
@@ -32,7 +32,8 @@ def expectation(
             Bernoulli, samples are zeros and ones ``[N, *batch, D]``.
         logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
             is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``.
-        estimator: a name from :func:`carms.available`.
+        estimator: a name from :func:`carms.available`, or an object from :func:`carms.make`, which
+            has its own samples and options.
         samples: how many, N.
         generator: source of randomness; the global one if None.
         one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
@@ -47,5 +48,15 @@ def expectation(
     >>> logits.grad.shape
     torch.Size([3, 4])
     """
-    made = make(estimator, samples=samples, **options)
+    if isinstance(estimator, Estimator):
+        if options:
+            raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
+        made = estimator
+    else:
+        made = make(estimator, samples=samples, **options)
+        if made.stateful:
+            raise ValueError(
+                f"{made} learns from call to call: make it once with "
+                f"carms.make({estimator!r}, ...) and pass the object"
+            )
     return made.expectation(f, logits, generator, one_hot=one_hot)

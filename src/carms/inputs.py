@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
+from carms.precision import computing_dtype
+
 __all__ = [
     "Distribution",
     "Variables",
     "check_probs",
     "check_values",
-    "computing_dtype",
     "probabilities",
 ]
 
@@ -34,11 +35,10 @@ class Variables:
     def of(given: Distribution) -> "Variables":
         """Take logits or a distribution as the user has it."""
         if isinstance(given, Bernoulli):
-            one = given.logits
-            if one.ndim < 1:
-                raise ValueError("a Bernoulli must have shape [*batch, D], got a scalar")
-            return Variables(torch.stack((torch.zeros_like(one), one), -1), binary=True)
-        logits = given.logits if isinstance(given, Categorical | OneHotCategorical) else given
+            return Variables(_bernoulli_logits(given), binary=True)
+        logits = _categorical_logits(given) if isinstance(given, Categorical) else given
+        if isinstance(given, OneHotCategorical):
+            logits = _categorical_logits(given._categorical)
         if not isinstance(logits, Tensor):
             raise TypeError(
                 "logits must be a tensor or a Categorical, OneHotCategorical or Bernoulli "
@@ -57,9 +57,26 @@ class Variables:
         return Variables(logits)
 
 
-def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Half precision is computed in single."""
-    return dtype if dtype.itemsize >= 4 else torch.float32
+def _categorical_logits(given: Categorical) -> Tensor:
+    """The logits, without the clamp of torch where they come from probabilities."""
+    return _log(given.probs) if "logits" not in vars(given) else given.logits
+
+
+def _bernoulli_logits(given: Bernoulli) -> Tensor:
+    """``[*batch, D, 2]``: logits of zero and one."""
+    if "logits" not in vars(given):
+        zero, one = _log(1 - given.probs), _log(given.probs)
+    else:
+        zero, one = torch.zeros_like(given.logits), given.logits
+    if one.ndim < 1:
+        raise ValueError("a Bernoulli must have shape [*batch, D], got a scalar")
+    return torch.stack((zero, one), -1)
+
+
+def _log(probs: Tensor) -> Tensor:
+    """``log(probs)`` whose gradient at zero is zero rather than NaN."""
+    possible = probs > 0
+    return torch.where(possible, torch.where(possible, probs, 1).log(), -torch.inf)
 
 
 def probabilities(logits: Tensor) -> Tensor:
@@ -95,17 +112,24 @@ def check_probs(probs: Tensor) -> Tensor:
     return probs
 
 
-def check_values(values: object, expected: torch.Size) -> Tensor:
-    """What ``f`` returned, if it is finite floats of the expected shape ``[N, *batch]``."""
+def check_values(values: object, samples: torch.Size) -> Tensor:
+    """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``."""
+    expected = samples[:-1]
     shape = list(expected)
     if not isinstance(values, Tensor):
         raise TypeError(
             f"f must return a tensor [N, *batch] = {shape}, got {type(values).__name__}"
         )
     if values.shape != expected:
+        hint = ""
+        if values.shape == samples:
+            hint = (
+                f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of one "
+                "example: for a batch of single variables use logits.unsqueeze(-2)"
+            )
         raise ValueError(
             f"f must return one value per sample, [N, *batch] = {shape}, "
-            f"got shape {list(values.shape)}"
+            f"got shape {list(values.shape)}{hint}"
         )
     if not values.is_floating_point():
         raise TypeError(f"f must return floating point values, got {values.dtype}")

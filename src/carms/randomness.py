@@ -5,12 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["inside_unit_interval", "precise_dtype", "uniform"]
-
-
-def precise_dtype(device: torch.device | str | None) -> torch.dtype:
-    """float64, except on devices that do not have it."""
-    return torch.float32 if device and torch.device(device).type == "mps" else torch.float64
+__all__ = ["inside_unit_interval", "uniform"]
 
 
 def inside_unit_interval(u: Tensor) -> Tensor:

@@ -62,7 +62,9 @@ class Circular(Copula):
         gaps = ways.to(width.dtype).sub_((width_a + width_b).mul_(0.5)).clamp_min_(0)
         shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
         share = self._mean_slope(gaps, shorter, longer)
-        return (share[0] + share[1]).sub_(1).mul_(self.samples / (self.samples - 1))
+        # One of the two is at least a half: subtract the one from that, not from a rounded sum.
+        small, large = torch.minimum(*share), torch.maximum(*share)
+        return large.sub_(1).add_(small).mul_(self.samples / (self.samples - 1))
 
     def _mean_slope(self, gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
         """Mean of ``min(1, N (gap + x + y))`` over ``0 < x < shorter`` and ``0 < y < longer``.
@@ -77,7 +79,7 @@ class Circular(Copula):
         edge = torch.minimum(reach, shorter).sub_(inner)
         far = reach.sub_(inner)
         near = far - edge
-        dent = (far + near).mul_(far).addcmul_(near, near).mul_(count / 6).div_(longer)
+        dent = (far + near).mul_(far).add_(near.square_()).mul_(count / 6).div_(longer)
         slope = (inner + longer).mul_(0.5).add_(gap).mul_(count)
         inner.div_(shorter)
-        return (1 - inner).addcmul_(edge.div_(shorter), dent, value=-1).addcmul_(inner, slope)
+        return (1 - inner).sub_(edge.div_(shorter).mul_(dent)).add_(inner.mul_(slope))

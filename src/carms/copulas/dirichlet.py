@@ -12,7 +12,7 @@ __all__ = ["Dirichlet", "integer_power"]
 
 
 def integer_power(base: Tensor, exponent: int) -> Tensor:
-    """Left-to-right squaring: ``torch.pow`` costs ten times as much."""
+    """Left-to-right squaring: for most exponents ``torch.pow`` costs ten times as much."""
     result = base
     for bit in f"{exponent:b}"[1:]:
         result = result * result if result is base else result.mul_(result)
@@ -33,7 +33,7 @@ class Dirichlet(Copula):
         reflected: use ``1 - u``; the hole is then where both are close to one.
 
     References:
-        M. Lee and J. Y. Ahn (2014), Multidimensional countermonotonicity.
+        W. Lee and J. Y. Ahn (2014), On the multidimensional extension of countermonotonicity.
         A. Dimitriev and M. Zhou (2021), ARMS, arXiv:2105.14141.
 
     >>> copula = Dirichlet(samples=2)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas.base import Copula
+from carms.precision import computing_dtype
 from carms.quadrature import gauss_legendre
 from carms.randomness import inside_unit_interval, uniform
 
@@ -39,10 +40,12 @@ class Gaussian(Copula):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        normals = torch.special.ndtri(uniform((*shape, self.samples), generator, dtype, device))
+        dtype = dtype or torch.get_default_dtype()
+        u = uniform((*shape, self.samples), generator, computing_dtype(dtype), device)
+        normals = torch.special.ndtri(u)
         spread = normals - normals.mean(-1, keepdim=True)
         scale = math.sqrt(self.samples / (self.samples - 1))
-        return inside_unit_interval(torch.special.ndtr(scale * spread))
+        return inside_unit_interval(torch.special.ndtr(scale * spread).to(dtype))
 
     def _coordinate(self, a: Tensor) -> Tensor:
         return a if self.samples == 2 else torch.special.ndtri(a).clamp(-_FAR, _FAR)

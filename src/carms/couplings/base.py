@@ -1,6 +1,7 @@
 """What every coupling can do."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -8,7 +9,8 @@ from torch import Tensor
 from carms.copulas import Copula
 from carms.inputs import check_probs
 from carms.pairs import pair_index
-from carms.randomness import precise_dtype, uniform
+from carms.precision import precise_dtype
+from carms.randomness import uniform
 
 __all__ = ["Coupling"]
 
@@ -26,6 +28,8 @@ class Coupling(ABC):
     """Whether the pair ratios are those of the true joint table."""
 
     def __init__(self, copula: Copula, epsilon: float = 0.0) -> None:
+        if not isinstance(copula, Copula):
+            raise TypeError(f"copula must be a Copula such as Circular(samples=8), got {copula!r}")
         if not 0 <= epsilon <= 1:
             raise ValueError(f"epsilon is a probability, got {epsilon}")
         self.copula = copula
@@ -47,7 +51,7 @@ class Coupling(ABC):
         everyone = torch.arange(p.shape[-1], device=p.device).expand(p.shape)
         first, second = pair_index(p.shape[-1], p.device)
         lift = torch.zeros_like(product)
-        lift[..., first, second] = self._with_epsilon(self._table_lift(p, everyone)).movedim(0, -1)
+        lift[..., first, second] = self._with_epsilon(self._lift(p, everyone)).movedim(0, -1)
         # Where a probability is zero, a lift is 0 / 0.
         table = torch.where(product > 0, product * (lift + lift.mT), 0)
         return table + torch.diag_embed(p - table.sum(-1))
@@ -71,7 +75,13 @@ class Coupling(ABC):
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """:meth:`sample` and its :meth:`pair_ratio` at once, without checking ``probs``."""
+        """:meth:`sample` and its :meth:`pair_ratio` at once, sharing their work."""
+        return self.draw_unchecked(check_probs(probs), generator)
+
+    def draw_unchecked(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """:meth:`draw` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
         last, lift = self._draw(probs, generator)
         indices = last.movedim(-1, 0).contiguous()
@@ -90,10 +100,6 @@ class Coupling(ABC):
         the categories ``indices [*batch, K]``; any positive number within one category.
         """
 
-    def _table_lift(self, probs: Tensor, indices: Tensor) -> Tensor:
-        """:meth:`_lift` where precision matters more than time."""
-        return self._lift(probs, indices)
-
     def _check_reachable(self, categories: int) -> None:  # noqa: B027
         """Raise if some pair of categories can never be drawn: no ratio repairs that."""
 
@@ -101,17 +107,21 @@ class Coupling(ABC):
         return lift if self.epsilon == 0 else (1 - self.epsilon) * lift + self.epsilon
 
     def _uniforms(
-        self, shape: torch.Size, generator: torch.Generator | None, like: Tensor
+        self,
+        shape: Sequence[int],
+        switch: Sequence[int],
+        probs: Tensor,
+        generator: torch.Generator | None,
     ) -> Tensor:
-        """``[*shape, N]`` from the copula, each row independent with probability epsilon."""
-        dtype = precise_dtype(like.device)
-        u = self.copula.sample(shape, generator, dtype, like.device)
+        """``[*shape, N]`` from the copula, independent with probability epsilon where a switch,
+        of a shape that broadcasts to ``shape``, says so.
+        """
+        where = precise_dtype(probs.device), probs.device
+        u = self.copula.sample(shape, generator, *where)
         if self.epsilon == 0:
             return u
-        free = uniform((*shape, self.samples), generator, dtype, like.device)
-        return torch.where(
-            uniform((*shape, 1), generator, dtype, like.device) < self.epsilon, free, u
-        )
+        free = uniform(u.shape, generator, *where)
+        return torch.where(uniform((*switch, 1), generator, *where) < self.epsilon, free, u)
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

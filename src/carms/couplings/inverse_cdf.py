@@ -11,7 +11,8 @@ from carms.couplings.base import Coupling
 from carms.couplings.orderings import later_cells, make_orders
 from carms.couplings.partition import Located, Partition
 from carms.pairs import take_pairs
-from carms.randomness import precise_dtype, uniform
+from carms.precision import precise_dtype
+from carms.randomness import uniform
 
 __all__ = ["InverseCDF", "Orderings"]
 
@@ -19,6 +20,9 @@ Orderings = Literal["auto", "all", "one", "given"] | int
 
 # Work on so many (position, ordering, variable) triples at a time: they fit a processor's cache.
 _CHUNK = 1 << 17
+
+# Beyond this number of categories, the cells of all orders would take gigabytes.
+_LARGEST_TABLE = 64
 
 
 class InverseCDF(Coupling):
@@ -78,7 +82,7 @@ class InverseCDF(Coupling):
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor | None]:
-        u = self._uniforms(probs.shape[:-1], generator, probs)
+        u = self._uniforms(probs.shape[:-1], probs.shape[:-1], probs, generator)
         categories = probs.shape[-1]
         if self._mixture is None:
             start = self._start(probs)
@@ -143,7 +147,7 @@ def _mean_lift(
     index = indices.reshape(-1, drawn).T
     orders = make_orders(categories, which, probs.device)
     # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone 2 N^2.
-    if copula.closed_form or categories > 2 * drawn:
+    if copula.closed_form or categories > min(2 * drawn, _LARGEST_TABLE):
         lift = partial(_lift_by_pairs, copula, orders)
     else:
         cells = later_cells(categories, which, probs.device)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from carms.randomness import precise_dtype
+from carms.precision import precise_dtype
 
 __all__ = ["Located", "Partition"]
 

@@ -45,8 +45,9 @@ def make(name: str, **options: Any) -> Estimator:
     >>> make("loorf", samples=4)
     Loorf(samples=4)
     """
-    factory = _REGISTRY.get(_ALIASES.get(name, name))
+    factory = _REGISTRY.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
     if factory is None:
+        name = str(name)
         near = get_close_matches(name, [*_REGISTRY, *_ALIASES], n=3)
         hint = (
             f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(available())}"
@@ -58,4 +59,7 @@ def make(name: str, **options: Any) -> Estimator:
         raise TypeError(
             f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
         )
+    samples = options.get("samples", 1)
+    if not isinstance(samples, int) or isinstance(samples, bool):
+        raise TypeError(f"samples must be a whole number, got {samples!r}")
     return factory(**options)

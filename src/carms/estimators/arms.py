@@ -5,7 +5,8 @@ from torch import Tensor
 
 from carms.copulas import Dirichlet
 from carms.estimators.base import Draw, ScoreFunction
-from carms.randomness import precise_dtype, uniform
+from carms.precision import precise_dtype
+from carms.randomness import uniform
 
 __all__ = ["Arms", "Disarm"]
 

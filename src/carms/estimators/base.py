@@ -1,15 +1,17 @@
 """The contract of all estimators, and what those based on the score function share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
-from carms.inputs import Distribution, Variables, check_values, computing_dtype, probabilities
-from carms.randomness import precise_dtype, uniform
+from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.precision import computing_dtype, precise_dtype
+from carms.randomness import uniform
 
 __all__ = ["Draw", "Estimator", "Objective", "ScoreFunction", "independent_samples"]
 
@@ -23,7 +25,7 @@ class Draw:
     Attributes:
         variables: what they were drawn from.
         indices: ``[N, *batch, D]`` categories.
-        ratio: how much likelier independent samples would be, if these are not.
+        ratio: what the estimator's weights need to know of the draw beside the indices.
     """
 
     variables: Variables
@@ -46,14 +48,16 @@ class Estimator(ABC):
     """Estimates ``E f(z)`` for ``z ~ Cat(softmax(logits))``; its backward pass, the gradient.
 
     Attributes:
-        samples: evaluations of ``f`` per call.
+        samples: drawn per call; 0 where nothing is left to chance.
         unbiased: whether the expectation of the gradient is the gradient.
         black_box: whether ``f`` may be anything that returns a number.
+        stateful: whether it learns from call to call.
     """
 
     samples: int
     unbiased: bool = True
     black_box: bool = True
+    stateful: bool = False
 
     def expectation(
         self,
@@ -94,17 +98,17 @@ class ScoreFunction(Estimator):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        with torch.no_grad():
+        with _plain_numerics(variables.logits):
             return Draw(variables, *self._draw(probabilities(variables.logits), generator))
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         logits = draw.variables.logits
-        fz = check_values(fz, draw.indices.shape[:-1])
+        fz = check_values(fz, draw.indices.shape)
         value = fz.mean(0)
-        with torch.no_grad():  # also where no gradient is wanted: a baseline may learn from it
-            weights = self._weights(draw, fz.detach().to(computing_dtype(fz.dtype)))
         if not torch.is_grad_enabled():
             return value
+        with _plain_numerics(logits):
+            weights = self._weights(draw, fz.detach().to(computing_dtype(fz.dtype)))
         wide = logits.to(computing_dtype(logits.dtype))
         scores = wide if self.centred else wide.log_softmax(-1)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
@@ -120,6 +124,13 @@ class ScoreFunction(Estimator):
     @abstractmethod
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         """Weights ``[N, *batch, D]``, or ``[N, *batch, 1]`` where all variables share them."""
+
+
+@contextmanager
+def _plain_numerics(like: Tensor) -> Iterator[None]:
+    """Outside the graph, and in the precision that we choose: rounded weights would be biased."""
+    with torch.no_grad(), torch.autocast(like.device.type, enabled=False):
+        yield
 
 
 def independent_samples(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:

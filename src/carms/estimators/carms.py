@@ -43,7 +43,8 @@ class Carms(ScoreFunction):
         self.unbiased = coupling.exact
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        indices, ratio = self.coupling.draw(probs.expand(self.groups, *probs.shape), generator)
+        repeated = probs.expand(self.groups, *probs.shape)
+        indices, ratio = self.coupling.draw_unchecked(repeated, generator)
         return indices.flatten(0, 1), ratio.to(probs.dtype)
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
@@ -77,9 +78,9 @@ def carms_g(samples: int = 8, epsilon: float = 0.0) -> Carms:
     return Carms(GumbelMax(Dirichlet(samples), epsilon))
 
 
-def carms_g_biased(samples: int = 8, epsilon: float = 0.0, extra: int = 0) -> Carms:
+def carms_g_biased(samples: int = 8, extra: int = 0) -> Carms:
     """CARMS-G as printed: its joint table is estimated from samples, and the gradient is biased."""
-    return Carms(BiasedGumbelMax(Dirichlet(samples), epsilon, extra))
+    return Carms(BiasedGumbelMax(Dirichlet(samples), extra))
 
 
 def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
 from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.precision import computing_dtype
 
 __all__ = ["MAX_CONFIGURATIONS", "Exact"]
 
@@ -36,14 +37,15 @@ class Exact(Estimator):
             )
         one = torch.arange(categories, device=variables.logits.device)
         grid = torch.cartesian_prod(*[one] * count) if count else one.new_zeros(1, 0)
-        grid = grid.reshape(-1, *[1] * len(batch), count)
+        grid = grid.reshape(len(grid), *[1] * len(batch), count)
         return Draw(variables, grid.expand(-1, *batch, -1))
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        probs = draw.variables.logits.softmax(-1)
+        logits = draw.variables.logits
+        probs = logits.to(computing_dtype(logits.dtype)).softmax(-1)
         chosen = probs.expand(*draw.indices.shape, -1).gather(-1, draw.indices.unsqueeze(-1))
         weights = chosen.squeeze(-1).prod(-1)
-        fz = check_values(
-            fz if fz.shape != weights.shape else torch.where(weights > 0, fz, 0), weights.shape
-        )
-        return (weights * fz).sum(0)
+        if isinstance(fz, Tensor) and fz.shape == weights.shape and fz.is_floating_point():
+            fz = torch.where(weights > 0, fz, 0)
+        fz = check_values(fz, draw.indices.shape)
+        return (weights * fz).sum(0).to(fz.dtype)

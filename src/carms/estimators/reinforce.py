@@ -14,8 +14,8 @@ class Reinforce(torch.nn.Module, ScoreFunction):
     """The score function times ``f`` minus a baseline: ``1/N sum_n (f_n - b) (z_n - p)``.
 
     Unbiased, for any ``f``, N evaluations. A running mean is a state: make the estimator once and
-    keep it. It uses past calls only, so the gradient stays unbiased, and its buffers are part of
-    ``state_dict()``.
+    keep it. It is the mean of past calls only, so the gradient stays unbiased; it moves with calls
+    that want a gradient in ``train()`` mode, and its buffers are part of ``state_dict()``.
 
     Args:
         samples: independent samples, at least 1.
@@ -27,7 +27,7 @@ class Reinforce(torch.nn.Module, ScoreFunction):
     """
 
     centred = False
-    _mean: Tensor
+    _total: Tensor
     _weight: Tensor
 
     def __init__(
@@ -46,8 +46,9 @@ class Reinforce(torch.nn.Module, ScoreFunction):
         self.samples = samples
         self.baseline = baseline
         self.decay = decay
-        self.register_buffer("_mean", torch.zeros((), dtype=torch.float64))
-        self.register_buffer("_weight", torch.zeros((), dtype=torch.float64))
+        self.stateful = isinstance(baseline, str)
+        self.register_buffer("_total", torch.zeros(()))
+        self.register_buffer("_weight", torch.zeros(()))
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, float]:
         return independent_samples(probs, self.samples, generator), 1.0
@@ -61,8 +62,12 @@ class Reinforce(torch.nn.Module, ScoreFunction):
 
     def _running_mean(self, fz: Tensor) -> Tensor:
         """The mean of the calls before this one; then count this one in."""
-        past = self._mean / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
-        if fz.numel():
-            self._mean = self.decay * self._mean + (1 - self.decay) * fz.mean().to(self._mean)
-            self._weight = self.decay * self._weight + (1 - self.decay)
+        past = self._total / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
+        if self.training and fz.numel():
+            self._total.lerp_(fz.mean().to(self._total), 1 - self.decay)
+            self._weight.lerp_(torch.ones_like(self._weight), 1 - self.decay)
         return past.to(fz)
+
+    def __repr__(self) -> str:
+        baseline = "" if self.baseline is None else f", baseline={self.baseline!r}"
+        return f"Reinforce(samples={self.samples}{baseline})"
