@@ -21,7 +21,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# torch goes first and by its pin: a range could pull a build with gigabytes of CUDA.
+# torch first and by its pin, so that nothing else chooses its version.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
