@@ -1,7 +1,7 @@
 """Tensors that depend on a few integers alone are made once."""
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import lru_cache, wraps
 from typing import TypeVar, TypeVarTuple
 
 import torch
@@ -15,7 +15,7 @@ T = TypeVar("T")
 def constant(function: Callable[[*A], T]) -> Callable[[*A], T]:
     """Remember the results of a function of hashable arguments; the compiler traces it instead."""
 
-    @cache
+    @lru_cache(maxsize=64)
     def remembered(*args: *A) -> T:
         # Made in inference mode, tensors could not take part in autograd later.
         with torch.inference_mode(False), torch.no_grad():

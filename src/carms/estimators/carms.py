@@ -37,6 +37,8 @@ class Carms(ScoreFunction):
     """
 
     def __init__(self, coupling: Coupling, groups: int = 1) -> None:
+        if groups < 1:
+            raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")
         self.coupling = coupling
         self.groups = groups
         self.samples = coupling.samples * groups
@@ -64,12 +66,15 @@ def carms_s(samples: int = 8, orderings: Orderings = "auto", epsilon: float = 0.
 
 
 def carms_i(
-    samples: int = 8,
+    samples: int | None = None,
     copula: str | Copula = "dirichlet",
     orderings: Orderings = "auto",
     epsilon: float = 0.0,
 ) -> Carms:
-    """CARMS-I of the paper: inverse-CDF sampling over all orderings of the categories."""
+    """CARMS-I of the paper: inverse-CDF sampling over all orderings of the categories.
+
+    A copula given as an object brings its own number of samples; otherwise it is 8 by default.
+    """
     return Carms(InverseCDF(_copula(copula, samples), orderings, epsilon))
 
 
@@ -90,11 +95,11 @@ def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:
     return Carms(InverseCDF(Dirichlet(2), "all", epsilon), groups=samples // 2)
 
 
-def _copula(copula: str | Copula, samples: int) -> Copula:
+def _copula(copula: str | Copula, samples: int | None) -> Copula:
     if isinstance(copula, Copula):
-        if copula.samples != samples:
+        if samples not in (None, copula.samples):
             raise ValueError(f"samples={samples}, but the copula is {copula}")
         return copula
     if copula not in _COPULAS:
         raise ValueError(f"copula is one of {', '.join(_COPULAS)}, got {copula!r}")
-    return _COPULAS[copula](samples)
+    return _COPULAS[copula](8 if samples is None else samples)
