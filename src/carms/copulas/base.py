@@ -1,14 +1,18 @@
 """What every copula can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from carms.pairs import take_pairs
+from carms.precision import computing_dtype
+from carms.randomness import inside_unit_interval, uniform
 
-__all__ = ["Copula"]
+__all__ = ["Copula", "Uniforms"]
+
+Uniforms = Callable[[int], Tensor]
 
 
 class Copula(ABC):
@@ -35,7 +39,6 @@ class Copula(ABC):
         """
         return True
 
-    @abstractmethod
     def sample(
         self,
         shape: Sequence[int],
@@ -44,6 +47,16 @@ class Copula(ABC):
         device: torch.device | str | None = None,
     ) -> Tensor:
         """Draw ``[*shape, samples]`` uniforms, strictly inside (0, 1)."""
+        dtype = dtype or torch.get_default_dtype()
+
+        def uniforms(count: int) -> Tensor:
+            return uniform((*shape, count), generator, computing_dtype(dtype), device)
+
+        return inside_unit_interval(self._sample(uniforms).to(dtype))
+
+    @abstractmethod
+    def _sample(self, uniforms: Uniforms) -> Tensor:
+        """``[..., samples]`` made of ``uniforms(count)``, independent ``[..., count]``."""
 
     def cdf(self, a: Tensor, b: Tensor) -> Tensor:
         """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw."""

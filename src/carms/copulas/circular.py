@@ -1,14 +1,11 @@
 """Strata on a ring that is turned at random: no holes, and a closed form for every pair."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula
+from carms.copulas.base import Copula, Uniforms
 from carms.copulas.stratified import stratified_points
 from carms.pairs import take_pairs
-from carms.randomness import inside_unit_interval, uniform
 
 __all__ = ["Circular"]
 
@@ -27,16 +24,8 @@ class Circular(Copula):
 
     closed_form = True
 
-    def sample(
-        self,
-        shape: Sequence[int],
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        points = stratified_points(shape, self.samples, generator, dtype, device)
-        turn = uniform((*shape, 1), generator, dtype, device)
-        return inside_unit_interval((points + turn).frac())
+    def _sample(self, uniforms: Uniforms) -> Tensor:
+        return (stratified_points(uniforms, self.samples) + uniforms(1)).frac()
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         count = self.samples

@@ -1,12 +1,9 @@
 """The copula of the paper: gaps of a Dirichlet vector."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula
-from carms.randomness import inside_unit_interval, uniform
+from carms.copulas.base import Copula, Uniforms
 
 __all__ = ["Dirichlet", "integer_power"]
 
@@ -49,17 +46,11 @@ class Dirichlet(Copula):
     def full_support(self) -> bool:
         return False
 
-    def sample(
-        self,
-        shape: Sequence[int],
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        exponentials = -uniform((*shape, self.samples), generator, dtype, device).log()
+    def _sample(self, uniforms: Uniforms) -> Tensor:
+        exponentials = -uniforms(self.samples).log()
         gaps = exponentials / exponentials.sum(-1, keepdim=True)
         log_u = (self.samples - 1) * torch.log1p(-gaps)
-        return inside_unit_interval(-torch.expm1(log_u) if self.reflected else log_u.exp())
+        return -torch.expm1(log_u) if self.reflected else log_u.exp()
 
     def _coordinate(self, a: Tensor) -> Tensor:
         log_a = torch.log1p(-a) if self.reflected else a.log()

@@ -1,15 +1,12 @@
 """Equicorrelated normals, pushed as far apart as N of them can be."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula
-from carms.precision import computing_dtype
+from carms.copulas.base import Copula, Uniforms
 from carms.quadrature import gauss_legendre
-from carms.randomness import inside_unit_interval, uniform
 
 __all__ = ["Gaussian"]
 
@@ -33,19 +30,12 @@ class Gaussian(Copula):
     def full_support(self) -> bool:
         return self.samples > 2
 
-    def sample(
-        self,
-        shape: Sequence[int],
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        dtype = dtype or torch.get_default_dtype()
-        u = uniform((*shape, self.samples), generator, computing_dtype(dtype), device)
-        normals = torch.special.ndtri(u)
+    def _sample(self, uniforms: Uniforms) -> Tensor:
+        normals = torch.special.ndtri(uniforms(self.samples))
         spread = normals - normals.mean(-1, keepdim=True)
         scale = math.sqrt(self.samples / (self.samples - 1))
-        return inside_unit_interval(torch.special.ndtr(scale * spread).to(dtype))
+        u: Tensor = torch.special.ndtr(scale * spread)
+        return u
 
     def _coordinate(self, a: Tensor) -> Tensor:
         return a if self.samples == 2 else torch.special.ndtri(a).clamp(-_FAR, _FAR)

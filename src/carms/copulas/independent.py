@@ -1,13 +1,10 @@
 """No dependence at all: the copula under which CARMS is LOORF."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula
+from carms.copulas.base import Copula, Uniforms
 from carms.pairs import take_pairs
-from carms.randomness import uniform
 
 __all__ = ["Independent"]
 
@@ -22,14 +19,8 @@ class Independent(Copula):
 
     closed_form = True
 
-    def sample(
-        self,
-        shape: Sequence[int],
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        return uniform((*shape, self.samples), generator, dtype, device)
+    def _sample(self, uniforms: Uniforms) -> Tensor:
+        return uniforms(self.samples)
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         return x * y

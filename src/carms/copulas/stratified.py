@@ -1,26 +1,16 @@
 """One uniform in each of N strata."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula
-from carms.randomness import inside_unit_interval, uniform
+from carms.copulas.base import Copula, Uniforms
 
 __all__ = ["Stratified", "stratified_points"]
 
 
-def stratified_points(
-    shape: Sequence[int],
-    samples: int,
-    generator: torch.Generator | None,
-    dtype: torch.dtype | None,
-    device: torch.device | str | None,
-) -> Tensor:
-    """``[*shape, samples]``: one point in each of ``samples`` equal strata, in random order."""
-    keys, within = uniform((2, *shape, samples), generator, dtype, device).unbind()
-    return (keys.argsort(-1) + within) / samples
+def stratified_points(uniforms: Uniforms, samples: int) -> Tensor:
+    """One point in each of ``samples`` equal strata, in random order."""
+    return (uniforms(samples).argsort(-1) + uniforms(samples)) / samples
 
 
 class Stratified(Copula):
@@ -39,16 +29,8 @@ class Stratified(Copula):
     def full_support(self) -> bool:
         return False
 
-    def sample(
-        self,
-        shape: Sequence[int],
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        return inside_unit_interval(
-            stratified_points(shape, self.samples, generator, dtype, device)
-        )
+    def _sample(self, uniforms: Uniforms) -> Tensor:
+        return stratified_points(uniforms, self.samples)
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         strata = self.samples

@@ -41,7 +41,8 @@ class Partition:
         if categories <= _SMALL:
             self._block, sums = 1, probs
         else:
-            self._block = 1 << round((categories.bit_length() - 1) / 2)
+            # About half the square root: the inside of a block costs more than its sum.
+            self._block = 1 << ((categories.bit_length() - 1) // 2 - 1)
             whole = categories - categories % self._block
             sums = probs[..., :whole].unflatten(-1, (-1, self._block)).sum(-1)
             if whole < categories:
