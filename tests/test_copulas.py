@@ -220,7 +220,7 @@ def test_lift_does_not_depend_on_the_order_of_the_intervals(copula):
 
 
 def test_lift_within_one_interval_is_a_positive_number(copula):
-    for size in (1.0, 0.3, 1e-3):
+    for size in (1.0, 0.3, 1e-3, 1e-12, 1e-30):
         left = torch.tensor([0.0, 0.0], dtype=torch.float64)
         lift = copula.lift(left, torch.full_like(left, size))
         assert lift.isfinite().all()

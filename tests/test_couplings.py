@@ -248,8 +248,18 @@ def test_pair_ratio_is_the_ratio_of_chance_to_the_table(reaching, probs):
     expected = probs.unsqueeze(-1) * probs / coupling.pmf(probs)
     asked = ratio > 0
     assert int(asked.sum()) == int((probs > 0).sum()) * (int((probs > 0).sum()) - 1)
-    tolerance = 1e-5 if is_gumbel(coupling) else 1e-8
+    tolerance = 1e-7 if is_gumbel(coupling) else 1e-8
     torch.testing.assert_close(ratio[asked], expected[asked], rtol=tolerance, atol=0)
+
+
+@pytest.mark.parametrize("name", list(COPULAS))
+@pytest.mark.parametrize("orderings", ["auto", "all"])
+def test_pair_ratio_where_few_of_many_categories_are_drawn(name, orderings):
+    # Few drawn categories are looked up one by one, a table is made of all of them at once.
+    coupling, probs = InverseCDF(COPULAS[name](3), orderings), dirichlet_probs(1.0, 12, floor=0.01)
+    expected = probs.unsqueeze(-1) * probs / coupling.pmf(probs)
+    ratio = ratio_table(coupling, probs)
+    torch.testing.assert_close(off_diagonal(ratio), off_diagonal(expected), rtol=1e-8, atol=0)
 
 
 @pytest.mark.parametrize("samples", [2, 3, 5, 8])
@@ -258,7 +268,7 @@ def test_gumbel_pair_ratio_against_quadrature(samples):
         p = tensor(probs)
         expected = p.unsqueeze(-1) * p / torch.from_numpy(gumbel_table(samples, probs))
         ratio = ratio_table(GumbelMax(Dirichlet(samples)), p)
-        torch.testing.assert_close(off_diagonal(ratio), off_diagonal(expected), rtol=1e-5, atol=0)
+        torch.testing.assert_close(off_diagonal(ratio), off_diagonal(expected), rtol=1e-7, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -268,7 +278,8 @@ def test_gumbel_pair_ratio_of_many_samples_and_categories(samples, categories, d
     p = dirichlet_probs(1.0, categories, seed=1, floor=1e-3).to(dtype).double()
     expected = p.unsqueeze(-1) * p / torch.from_numpy(gumbel_table(samples, p.tolist()))
     ratio = ratio_table(GumbelMax(Dirichlet(samples)), p.to(dtype))
-    torch.testing.assert_close(off_diagonal(ratio), off_diagonal(expected), rtol=1e-5, atol=0)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-7
+    torch.testing.assert_close(off_diagonal(ratio), off_diagonal(expected), rtol=tolerance, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -350,7 +361,7 @@ def test_the_table_and_its_ratios_give_the_true_gradient(reaching, probs):
         gradient[i] += step
         gradient[j] -= step
     _, truth = f.expectation(probs.unsqueeze(0))
-    tolerance = 1e-5 if is_gumbel(coupling) else 1e-10
+    tolerance = 1e-7 if is_gumbel(coupling) else 1e-10
     torch.testing.assert_close(gradient, truth[0], rtol=0, atol=tolerance)
 
 
@@ -447,11 +458,23 @@ def test_more_extra_draws_bring_the_biased_ratio_closer_to_the_true_one():
 
 @pytest.mark.parametrize("copula", [Gaussian(3), Circular(3), Stratified(3), Dirichlet(3, True)])
 def test_gumbel_max_has_no_table_for_other_copulas(copula):
-    with pytest.raises(ValueError, match="GumbelMax has an exact joint table for Dirichlet"):
+    with pytest.raises(
+        ValueError, match=r"joint table of GumbelMax is known for .*Dirichlet.*, not for"
+    ):
         GumbelMax(copula).pmf(torch.full((3,), 1 / 3))
 
 
-@pytest.mark.parametrize("make", [InverseCDF, GumbelMax, BiasedGumbelMax])
+@pytest.mark.parametrize("copula", [Gaussian(2), Dirichlet(2, reflected=True)], ids=repr)
+def test_gumbel_max_of_antithetic_pairs_has_one_table(copula, probs):
+    plain, draws = GumbelMax(Dirichlet(2)).pmf(probs), 200_000
+    torch.testing.assert_close(GumbelMax(copula).pmf(probs), plain)
+    indices = GumbelMax(copula).sample(probs.expand(draws, 4), generator(7))
+    frequency = pair_frequencies(indices, 4)
+    # The diagonal is what quadrature leaves: where nothing is, its rounding error remains.
+    assert_frequencies(frequency, plain.where(plain > 1e-8, 0).expand_as(frequency), draws)
+
+
+@pytest.mark.parametrize("make", [InverseCDF, GumbelMax])
 @pytest.mark.parametrize("epsilon", [-0.1, 1.1])
 def test_epsilon_must_be_a_probability(make, epsilon):
     with pytest.raises(ValueError, match=f"epsilon is a probability, got {epsilon}"):
@@ -464,13 +487,36 @@ def test_unknown_orderings(orderings):
         InverseCDF(Circular(3), orderings)
 
 
-def test_bad_probabilities():
+@pytest.mark.parametrize(
+    ("kind", "probs", "message"),
+    [
+        (TypeError, torch.ones(3, dtype=torch.int64), r"floating point, got torch\.int64"),
+        (ValueError, torch.ones(2, 1), r"2 categories, got .*\[2, 1\]"),
+        (ValueError, torch.tensor(1.0), r"2 categories, got .*\[\]"),
+        (ValueError, torch.tensor([0.5, -0.1, 0.6]), "non-negative and finite, got negative"),
+        (ValueError, torch.tensor([0.5, torch.nan, 0.5]), "non-negative and finite.* NaN"),
+        (ValueError, torch.tensor([0.5, torch.inf, 0.5]), "non-negative and finite.* infinite"),
+        (ValueError, torch.zeros(2, 3), "positive sum over the categories, got all zeros"),
+    ],
+    ids=["integer", "one category", "scalar", "negative", "nan", "inf", "zero"],
+)
+def test_bad_probabilities(kind, probs, message):
     coupling = InverseCDF(Circular(3))
-    for method in (coupling.pmf, coupling.sample, coupling.draw):
-        with pytest.raises(TypeError, match=r"floating point, got torch\.int64"):
-            method(torch.ones(3, dtype=torch.int64))
-        with pytest.raises(ValueError, match=r"C >= 2 categories, got \[2, 1\]"):
-            method(torch.ones(2, 1))
+    with pytest.raises(kind, match=message):
+        coupling.pmf(probs)
+    with pytest.raises(kind, match=message):
+        coupling.sample(probs)
+    with pytest.raises(kind, match=message):
+        coupling.draw(probs)
+    if probs.ndim:
+        with pytest.raises(kind, match=message):
+            coupling.pair_ratio(probs, torch.zeros(3, *probs.shape[:-1], dtype=torch.int64))
+
+
+def test_a_coupling_needs_a_copula():
+    for make in (InverseCDF, GumbelMax):
+        with pytest.raises(TypeError, match=r"must be a Copula .*got 'circular'"):
+            make("circular")
 
 
 def test_reproducible_without_touching_the_global_stream(reaching):
@@ -482,7 +528,9 @@ def test_reproducible_without_touching_the_global_stream(reaching):
 
 
 def test_half_precision_probabilities(reaching):
-    probs = torch.tensor([0.25, 0.5, 0.25], dtype=torch.bfloat16)
-    indices, ratio = reaching(4).draw(probs.expand(10, 3), generator())
-    assert indices.shape == (4, 10)
-    assert ratio.isfinite().all()
+    coupling = reaching(4)
+    probs = torch.tensor([0.25, 0.5, 0.25], dtype=torch.bfloat16).expand(10, 3)
+    indices = coupling.sample(probs, generator())
+    assert torch.equal(indices, coupling.sample(probs.float(), generator()))
+    ratio = coupling.pair_ratio(probs, indices)
+    torch.testing.assert_close(ratio, coupling.pair_ratio(probs.float(), indices))

@@ -186,6 +186,37 @@ def test_f_that_returns_no_floats(name, dtype):
     raises(TypeError, message, lambda z: z.sum((-2, -1)).to(dtype), torch.zeros(3, 2, 2), name)
 
 
+def test_f_that_took_variables_for_a_batch():
+    message = r"got shape \[4, 3\]; .*D = 3 variables.*logits\.unsqueeze\(-2\)"
+    raises(ValueError, message, lambda z: z[..., 0], torch.zeros(3, 2))
+
+
+@pytest.mark.parametrize("samples", [2.0, "4", None, True])
+def test_samples_that_are_no_whole_number(name, samples):
+    if samples is None and name in ("exact", "carms-i"):
+        pytest.skip("needs none, or takes those of its copula")
+    with pytest.raises(TypeError, match=f"samples must be a whole number, got {samples!r}"):
+        carms.make(name, samples=samples)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, carms.make])
+def test_estimator_of_another_type(wrong):
+    with pytest.raises(ValueError, match="unknown estimator"):
+        carms.expectation(one_number, torch.zeros(3, 2, 2), wrong)
+
+
+def test_options_for_an_estimator_that_is_made_already():
+    made = carms.make("carms-s", samples=4)
+    with pytest.raises(TypeError, match=r"is made already; give epsilon to carms\.make"):
+        carms.expectation(one_number, torch.zeros(3, 2, 2), made, epsilon=0.1)
+
+
+def test_a_state_that_would_be_lost():
+    message = r"learns from call to call: make it once with carms\.make\('reinforce'"
+    options = {"baseline": "running-mean"}
+    raises(ValueError, message, one_number, torch.zeros(3, 2, 2), "reinforce", **options)
+
+
 def test_surrogate_checks_values_like_expectation(name):
     estimator = carms.make(name, samples=4)
     draw = estimator.sample(torch.zeros(3, 2, 2))

@@ -44,7 +44,7 @@ class Setting(NamedTuple):
 SETTINGS = [
     *(Setting(a, d, 3, 4) for a in (0.1, 1, 1000) for d in (1, 3)),
     *(Setting(a, d, 2, 4) for a in (0.1, 1, 1000) for d in (1, 3)),
-    Setting(1, 1, 4, 2),
+    Setting(1, 1, 3, 2),
     Setting(1, 1, 3, 8),
 ]
 VARIANTS = {
@@ -61,7 +61,7 @@ VARIANTS = {
     "carms-i, stratified": ("carms-i", {"copula": "stratified"}),
     "carms-i, circular": ("carms-i", {"copula": "circular"}),
     "carms-i, independent": ("carms-i", {"copula": "independent"}),
-    "carms-g, epsilon": ("carms-g", {"epsilon": 0.5, "samples": 2}),
+    "carms-g, epsilon": ("carms-g", {"epsilon": 0.5, "samples": 3}),
     "carts, epsilon": ("carts", {"epsilon": 0.2}),
     "reinforce, constant": ("reinforce", {"baseline": 0.7}),
     "reinforce, running mean": ("reinforce", {"baseline": "running-mean"}),
@@ -78,6 +78,8 @@ def everywhere(names, settings):
         for name in names
         for setting in settings
         if suits(name, setting.categories)
+        # Two categories are all that some estimators know, and a special case of the others.
+        and (name in BINARY_ONLY or setting.categories > 2 or setting.concentration == 1)
     ]
 
 
@@ -142,7 +144,7 @@ def test_gradient_of_a_biased_estimator_is_off(name):
     off = [
         not moments(name, setting)[1].agrees_with(setting.f.expectation(setting.probs)[1])
         for setting in SETTINGS
-        if suits(name, setting.categories)
+        if suits(name, setting.categories) and setting.concentration == 1
     ]
     assert any(off)
 
@@ -150,7 +152,7 @@ def test_gradient_of_a_biased_estimator_is_off(name):
 @pytest.mark.parametrize("variant", list(VARIANTS))
 def test_variants_are_unbiased(variant):
     name, options = VARIANTS[variant]
-    setting = Setting(1, 2, 3, 4)
+    setting = Setting(1, 1 if name == "carms-g" else 2, 3, 4)
     f = setting.f
     value, gradient = f.expectation(setting.probs)
     estimator = carms.make(name, **{"samples": 4, **options})
@@ -315,13 +317,16 @@ def test_two_steps_are_one(name, categories):
         assert torch.equal(one, other)
 
 
-def test_expectation_by_name_is_that_of_the_object(name, categories):
+def test_expectation_takes_a_name_or_an_object(name, categories):
     f, logits = RandomTable(2, categories), logits_of(4, 2, categories)
-    value = carms.expectation(f, logits, name, 4, generator(1))
-    (gradient,) = torch.autograd.grad(value.sum(), logits)
     made = results(carms.make(name, samples=4), f, logits, seed=1)
-    assert torch.equal(value, made[0])
-    assert torch.equal(gradient, made[1])
+    for value in (
+        carms.expectation(f, logits, name, 4, generator(1)),
+        carms.expectation(f, logits, carms.make(name, samples=4), generator=generator(1)),
+    ):
+        (gradient,) = torch.autograd.grad(value.sum(), logits)
+        assert torch.equal(value, made[0])
+        assert torch.equal(gradient, made[1])
 
 
 def test_eight_samples_of_carms_s_unless_told():
@@ -419,6 +424,24 @@ def test_bernoulli_is_two_categories(name, given):
     torch.testing.assert_close(gradient, plain[1][..., 1], rtol=1e-9, atol=1e-12)
 
 
+def test_certain_probabilities_of_distributions(name, categories):
+    # torch would clamp these probabilities; a category of probability zero is never drawn.
+    probs = torch.zeros(500, 2, categories, dtype=torch.float64)
+    probs[..., 1] = 1
+    probs.requires_grad_()
+    estimator = carms.make(name, samples=4)
+    f = RandomTable(2, categories)
+    for given in (Categorical(probs=probs), OneHotCategorical(probs=probs)):
+        value = estimator.expectation(f, given)
+        torch.testing.assert_close(value, f.values[1, 1].expand(500))
+        assert torch.autograd.grad(value.sum(), probs)[0].isfinite().all()
+    certain = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(500, 2).clone().requires_grad_()
+    pair = RandomTable(2, 2)
+    value = estimator.expectation(pair.of_indices, Bernoulli(probs=certain))
+    torch.testing.assert_close(value, pair.values[0, 1].expand(500))
+    assert torch.autograd.grad(value.sum(), certain)[0].isfinite().all()
+
+
 def test_gradient_is_scaled_by_what_comes_from_above(name, categories):
     f, logits = RandomTable(2, categories), logits_of(3, 2, categories)
     value = carms.make(name, samples=4).expectation(f, logits, generator(9))
@@ -446,6 +469,27 @@ def test_running_mean_is_that_of_past_calls_and_is_saved():
     resumed = carms.make("reinforce", samples=4, baseline="running-mean", decay=0.5)
     resumed.load_state_dict(saved)
     torch.testing.assert_close(gradient(resumed, 100.0), second)
+
+
+def test_running_mean_learns_only_where_a_gradient_is_wanted():
+    estimator = carms.make("reinforce", samples=4, baseline="running-mean")
+    logits = logits_of(3, 2, 3)
+    assert estimator.stateful
+    assert not carms.make("reinforce", samples=4, baseline=1.0).stateful
+    before = {key: value.clone() for key, value in estimator.state_dict().items()}
+
+    def unchanged():
+        return all(torch.equal(before[key], value) for key, value in estimator.state_dict().items())
+
+    with torch.no_grad():
+        estimator.expectation(lambda z: 5 + z[..., 0].sum(-1), logits)
+    assert unchanged()
+    estimator.eval()
+    estimator.expectation(lambda z: 5 + z[..., 0].sum(-1), logits)
+    assert unchanged()
+    estimator.train()
+    estimator.expectation(lambda z: 5 + z[..., 0].sum(-1), logits)
+    assert not unchanged()
 
 
 def test_constant_baseline_shifts_f():
