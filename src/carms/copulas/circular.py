@@ -68,7 +68,7 @@ class Circular(Copula):
         edge = torch.minimum(reach, shorter).sub_(inner)
         far = reach.sub_(inner)
         near = far - edge
-        dent = (far + near).mul_(far).add_(near.square_()).mul_(count / 6).div_(longer)
+        dent = (far + near).mul_(far).add_(near.mul_(near)).mul_(count / 6).div_(longer)
         slope = (inner + longer).mul_(0.5).add_(gap).mul_(count)
         inner.div_(shorter)
         return (1 - inner).sub_(edge.div_(shorter).mul_(dent)).add_(inner.mul_(slope))

@@ -59,7 +59,7 @@ def make(name: str, **options: Any) -> Estimator:
         raise TypeError(
             f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
         )
-    samples = options.get("samples")
-    if samples is not None and (not isinstance(samples, int) or isinstance(samples, bool)):
+    samples = options.get("samples", 1)
+    if not isinstance(samples, int) or isinstance(samples, bool):
         raise TypeError(f"samples must be a whole number, got {samples!r}")
     return factory(**options)
