@@ -43,32 +43,34 @@ class Circular(Copula):
         )
 
     def lift(self, left: Tensor, width: Tensor) -> Tensor:
-        centre_a, centre_b = take_pairs(left + width / 2)
+        # In units of a stratum, so that the density is N/(N-1) min(1, distance).
+        count = self.samples
+        width = width * count
+        centre_a, centre_b = take_pairs(left * count + width / 2)
         width_a, width_b = take_pairs(width)
-        # Distances one way round and the other, then the gaps that the intervals leave of them.
-        ways = (centre_a - centre_b).abs_().unsqueeze(0)
-        ways = (ways - torch.arange(2, device=left.device).view(-1, *[1] * left.ndim)).abs_()
-        gaps = ways.to(width.dtype).sub_((width_a + width_b).mul_(0.5)).clamp_min_(0)
-        shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
-        share = self._mean_slope(gaps, shorter, longer)
+        apart, half = (centre_a - centre_b).abs_(), (width_a + width_b).mul_(0.5)
+        # The gaps one way round the ring and the other.
+        gaps = torch.stack((apart.to(width.dtype), (count - apart).to(width.dtype)))
+        gaps.sub_(half).clamp_min_(0)
+        share = _mean_slope(gaps, torch.minimum(width_a, width_b), torch.maximum(width_a, width_b))
         # One of the two is at least a half: subtract the one from that, not from a rounded sum.
         small, large = torch.minimum(*share), torch.maximum(*share)
-        return large.sub_(1).add_(small).mul_(self.samples / (self.samples - 1))
+        return large.sub_(1).add_(small).mul_(count / (count - 1))
 
-    def _mean_slope(self, gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
-        """Mean of ``min(1, N (gap + x + y))`` over ``0 < x < shorter`` and ``0 < y < longer``.
 
-        ``x`` runs through up to three parts: first every ``y`` is on the slope (``inner``), then
-        some are (``edge``), then none is. No two nearly equal numbers are subtracted, so no digits
-        are lost however short the intervals are.
-        """
-        count = self.samples
-        reach = (1 / count - gap).clamp_min_(0)
-        inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
-        edge = torch.minimum(reach, shorter).sub_(inner)
-        far = reach.sub_(inner)
-        near = far - edge
-        dent = (far + near).mul_(far).add_(near.mul_(near)).mul_(count / 6).div_(longer)
-        slope = (inner + longer).mul_(0.5).add_(gap).mul_(count)
-        inner.div_(shorter)
-        return (1 - inner).sub_(edge.div_(shorter).mul_(dent)).add_(inner.mul_(slope))
+def _mean_slope(gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
+    """Mean of ``min(1, gap + x + y)`` over ``0 < x < shorter`` and ``0 < y < longer``.
+
+    ``x`` runs through up to three parts: first every ``y`` is on the slope (``inner``), then some
+    are (``edge``), then none is. No two nearly equal numbers are subtracted, so no digits are lost
+    however short the intervals are.
+    """
+    reach = (1 - gap).clamp_min_(0)
+    inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
+    edge = torch.minimum(reach, shorter).sub_(inner)
+    far = reach.sub_(inner)
+    near = far - edge
+    dent = (far + near).mul_(far).add_(near.mul_(near)).div_(longer * 6)
+    slope = (inner + longer).mul_(0.5).add_(gap)
+    inner.div_(shorter)
+    return (1 - inner).sub_(edge.div_(shorter).mul_(dent)).add_(inner.mul_(slope))
