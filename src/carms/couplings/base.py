@@ -1,7 +1,7 @@
 """What every coupling can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from carms.pairs import pair_index
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
-__all__ = ["Coupling"]
+__all__ = ["Coupling", "chunk_length"]
 
 
 class Coupling(ABC):
@@ -83,16 +83,15 @@ class Coupling(ABC):
     ) -> tuple[Tensor, Tensor]:
         """:meth:`draw` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
-        last, lift = self._draw(probs, generator)
-        indices = last.movedim(-1, 0).contiguous()
-        lift = self._lift(probs, last) if lift is None else lift
-        return indices, self._with_epsilon(lift).reciprocal()
+        indices, lift = self._draw(probs, generator)
+        ratio = self._with_epsilon(lift()).reciprocal()
+        return indices.movedim(-1, 0).contiguous(), ratio
 
     @abstractmethod
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Indices ``[*batch, N]`` and, where it costs nothing more, what :meth:`_lift` gives."""
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
+        """Indices ``[*batch, N]``, and a function that gives what :meth:`_lift` says of them."""
 
     @abstractmethod
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
@@ -126,3 +125,8 @@ class Coupling(ABC):
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""
         return f"{type(self).__name__}({self.copula}{mixture})"
+
+
+def chunk_length(total: int, wanted: int) -> int:
+    """How many variables to work on at a time; all of them for the compiler, which fuses anyway."""
+    return max(1, total if torch.compiler.is_compiling() else wanted)

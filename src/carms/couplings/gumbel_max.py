@@ -1,11 +1,14 @@
 """Gumbel-max sampling with correlated noise (CARMS-G), and its joint table by quadrature."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from carms.copulas import Copula, Dirichlet, Gaussian, Independent
 from carms.copulas.dirichlet import integer_power
-from carms.couplings.base import Coupling
+from carms.couplings.base import Coupling, chunk_length
 from carms.pairs import take_pairs
 from carms.precision import precise_dtype
 from carms.quadrature import gauss_laguerre, gauss_legendre
@@ -48,12 +51,13 @@ class GumbelMax(Coupling):
 
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
         # One switch for all categories: a draw is independent as a whole or not at all.
         u = self._uniforms(probs.shape, (*probs.shape[:-1], 1), probs, generator)
         arrival = -u.log() / probs.to(u.dtype).unsqueeze(-1)
         # `argmin` is ten times slower than `min` here.
-        return arrival.min(-2).indices, None
+        indices = arrival.min(-2).indices
+        return indices, partial(self._lift, probs, indices)
 
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
         wide = precise_dtype(probs.device)
@@ -75,7 +79,7 @@ class GumbelMax(Coupling):
         probs = probs / probs.sum(-1, keepdim=True)
         indices = indices.reshape(-1, indices.shape[-1])
         rule = _Rule(*nodes[min(self.samples, max(nodes))], probs)
-        rows = max(1, _CHUNK // (categories * rule.size * probs.itemsize))
+        rows = chunk_length(len(probs), _CHUNK // (categories * rule.size * probs.itemsize))
         parts = [
             _dirichlet_lift(p, i, rule, self.samples)
             for p, i in zip(probs.split(rows), indices.split(rows), strict=True)
@@ -151,11 +155,16 @@ class BiasedGumbelMax(GumbelMax):
         super().__init__(copula)
         self.extra = extra
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
         indices, _ = super()._draw(probs, generator)
-        sets = [indices] + [
+        others = [
             super(BiasedGumbelMax, self)._draw(probs, generator)[0] for _ in range(self.extra)
         ]
+        return indices, partial(self._estimated_lift, probs, indices, [indices, *others])
+
+    def _estimated_lift(self, probs: Tensor, indices: Tensor, sets: list[Tensor]) -> Tensor:
         p = probs.to(precise_dtype(probs.device))
         p = (p / p.sum(-1, keepdim=True)).gather(-1, indices).movedim(-1, 0)
         frequency = torch.zeros((), dtype=p.dtype, device=p.device)
@@ -165,4 +174,4 @@ class BiasedGumbelMax(GumbelMax):
             frequency = frequency + first * second
         first, second = take_pairs(p)
         pairs = self.samples * (self.samples - 1) * len(sets)
-        return indices, frequency / (pairs * first * second)
+        return frequency / (pairs * first * second)

@@ -1,5 +1,6 @@
 """Inverse-CDF sampling from correlated uniforms (CARMS-I, CARMS-S)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Copula, Dirichlet
-from carms.couplings.base import Coupling
+from carms.couplings.base import Coupling, chunk_length
 from carms.couplings.orderings import later_cells, make_orders
 from carms.couplings.partition import Located, Partition
 from carms.pairs import take_pairs
@@ -81,7 +82,7 @@ class InverseCDF(Coupling):
 
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
         u = self._uniforms(probs.shape[:-1], probs.shape[:-1], probs, generator)
         categories = probs.shape[-1]
         if self._mixture is None:
@@ -89,12 +90,13 @@ class InverseCDF(Coupling):
             rotated = _rotated(probs, start)
             located = Partition(rotated).find(u)
             indices = located.indices if start is None else (located.indices + start) % categories
-            return indices, self._lift_in_order(located)
+            return indices, partial(self._lift_in_order, located)
         orders = make_orders(categories, self._mixture, probs.device)
         choice = uniform(probs.shape[:-1], generator, u.dtype, u.device)
         order = orders[(choice * len(orders)).long().clamp_max(len(orders) - 1)]
         place = Partition(probs.gather(-1, order)).find(u).indices
-        return order.gather(-1, place), None
+        indices = order.gather(-1, place)
+        return indices, partial(self._lift, probs, indices)
 
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
         if self._mixture is not None:
@@ -152,7 +154,7 @@ def _mean_lift(
     else:
         cells = later_cells(categories, which, probs.device)
         lift = partial(_lift_by_table, copula, orders, cells)
-    columns = max(1, _CHUNK // orders.numel())
+    columns = chunk_length(p.shape[1], _CHUNK // orders.numel())
     chunks = zip(p.split(columns, 1), index.split(columns, 1), strict=True)
     parts = [lift(*chunk) for chunk in chunks]
     return torch.cat(parts, 1).unflatten(1, batch) if batch else parts[0].squeeze(1)
