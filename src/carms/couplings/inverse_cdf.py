@@ -20,7 +20,7 @@ __all__ = ["InverseCDF", "Orderings"]
 Orderings = Literal["auto", "all", "one", "given"] | int
 
 # Work on so many (position, ordering, variable) triples at a time: they fit a processor's cache.
-_CHUNK = 1 << 17
+_CHUNK = 1 << 18
 
 # Beyond this number of categories, the cells of all orders would take gigabytes.
 _LARGEST_TABLE = 64
