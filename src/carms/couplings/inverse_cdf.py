@@ -144,9 +144,9 @@ def _mean_lift(
 ) -> Tensor:
     """``[K (K - 1) / 2, *batch]``: the lift of each pair, averaged over a set of orders."""
     batch, categories, drawn = probs.shape[:-1], probs.shape[-1], indices.shape[-1]
-    p = probs.reshape(-1, categories).T.to(precise_dtype(probs.device))
+    p = probs.reshape(-1, categories).T.contiguous().to(precise_dtype(probs.device))
     p = p / p.sum(0)
-    index = indices.reshape(-1, drawn).T
+    index = indices.reshape(-1, drawn).T.contiguous()
     orders = make_orders(categories, which, probs.device)
     # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone 2 N^2.
     if copula.closed_form or categories > min(2 * drawn, _LARGEST_TABLE):
