@@ -9,7 +9,7 @@ from torch import Tensor
 
 from carms.copulas import Copula, Dirichlet
 from carms.couplings.base import Coupling, chunk_length
-from carms.couplings.orderings import later_cells, make_orders
+from carms.couplings.orderings import later_cells, make_orders, prefixes
 from carms.couplings.partition import Located, Partition
 from carms.pairs import take_pairs
 from carms.precision import precise_dtype
@@ -152,8 +152,9 @@ def _mean_lift(
     if copula.closed_form or categories > min(2 * drawn, _LARGEST_TABLE):
         lift = partial(_lift_by_pairs, copula, orders)
     else:
+        starts = prefixes(categories, which, probs.device)
         cells = later_cells(categories, which, probs.device)
-        lift = partial(_lift_by_table, copula, orders, cells)
+        lift = partial(_lift_by_table, copula, starts, cells)
     columns = chunk_length(p.shape[1], _CHUNK // orders.numel())
     chunks = zip(p.split(columns, 1), index.split(columns, 1), strict=True)
     parts = [lift(*chunk) for chunk in chunks]
@@ -171,13 +172,17 @@ def _lift_by_pairs(copula: Copula, orders: Tensor, p: Tensor, indices: Tensor) -
 
 
 def _lift_by_table(
-    copula: Copula, orders: Tensor, cells: tuple[Tensor, ...], p: Tensor, indices: Tensor
+    copula: Copula,
+    starts: tuple[Tensor, Tensor],
+    cells: tuple[Tensor, ...],
+    p: Tensor,
+    indices: Tensor,
 ) -> Tensor:
     """``[pairs, V]`` from ``p [C, V]``: the whole table, its CDF once per pair of boundaries."""
     categories = p.shape[0]
-    ends = p[orders.T].cumsum(0).clamp_max_(1)
-    ends[-1] = 1
-    ends = copula._coordinate(ends)
+    members, sets = starts
+    ends = (members @ p).clamp_max_(1).index_fill_(0, sets[-1], 1)
+    ends = copula._coordinate(ends)[sets]
     table, before = torch.zeros_like(p).repeat(categories, 1), torch.zeros_like(ends)
     for place in range(categories - 1):
         # P(u <= end of this place, u' in each later one); less the same for the place before.
@@ -186,7 +191,7 @@ def _lift_by_table(
         table.index_add_(0, cells[place], before[1:].sub_(slices).flatten(0, 1), alpha=-1)
         before = slices
     table = table.view(categories, *p.shape)
-    lift = (table + table.transpose(0, 1)) / (p.unsqueeze(1) * p * len(orders))
+    lift = (table + table.transpose(0, 1)) / (p.unsqueeze(1) * p * sets.shape[1])
     lift = lift.flatten(0, 1)
     # Pairs within one category: any positive number will do.
     lift[:: categories + 1] = 1

@@ -4,10 +4,12 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from carms.constants import constant
+from carms.precision import precise_dtype
 
-__all__ = ["later_cells", "make_orders"]
+__all__ = ["later_cells", "make_orders", "prefixes"]
 
 # Entries in a set of orders: all of 322 categories, or 256 orders of 65,536.
 _MOST = 1 << 24
@@ -44,6 +46,22 @@ def later_cells(
         (orders[:, place] * categories + orders[:, place + 1 :].T).flatten()
         for place in range(categories - 1)
     )
+
+
+@constant
+def prefixes(
+    categories: int, which: Literal["all"] | int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The sets of categories with which the orders begin, each once: their members ``[sets, C]``
+    as zeros and ones, and which of them each order fills up to each place: ``[C, M]``.
+    """
+    orders = make_orders(categories, which, device)
+    members = one_hot(orders.T, categories).cumsum(0).flatten(0, 1)
+    if torch.compiler.is_compiling():  # the number of sets would have to be known
+        sets = torch.arange(len(members), device=device)
+    else:
+        members, sets = members.unique(dim=0, return_inverse=True)
+    return members.to(precise_dtype(device)), sets.view(categories, -1)
 
 
 def _of_the_paper(categories: int) -> Tensor:
