@@ -1,10 +1,20 @@
 """Unbiased, low-variance gradients through categorical choices."""
 
 from carms import copulas, couplings, estimators
+from carms.bounds import importance_bound
 from carms.compare import compare
 from carms.estimators import available, make
 from carms.expectation import expectation
 
 __version__ = "0.1.0"
 
-__all__ = ["available", "compare", "copulas", "couplings", "estimators", "expectation", "make"]
+__all__ = [
+    "available",
+    "compare",
+    "copulas",
+    "couplings",
+    "estimators",
+    "expectation",
+    "importance_bound",
+    "make",
+]

@@ -177,8 +177,17 @@ class _Problem:
         return self.gradient(Exact(), None)
 
     def as_indices(self, z: Tensor) -> Tensor:
-        """``[N, *batch, D]`` from what ``f`` was given."""
-        return z.argmax(-1) if self.one_hot and not self.binary else z
+        """``[N, *batch, D + 1]`` from what ``f`` was given: categories, and a number of its own for
+        every relaxed point, which is no other.
+        """
+        if not self.one_hot:
+            return torch.nn.functional.pad(z, (0, 1))
+        if self.binary:
+            indices, relaxed = (z > 0.5).long(), (z % 1 != 0).any(-1)
+        else:
+            indices, relaxed = z.argmax(-1), (z.amax(-1) < 1).any(-1)
+        numbers = torch.arange(1, relaxed.numel() + 1, device=z.device).view(relaxed.shape)
+        return torch.cat((indices, (relaxed * numbers).unsqueeze(-1)), -1)
 
 
 class _Run:
@@ -193,6 +202,8 @@ class _Run:
     ) -> None:
         self.problem, self.generator = problem, generator
         self.estimator = make(entry, samples=samples) if isinstance(entry, str) else entry
+        if isinstance(entry, str) and isinstance(self.estimator, torch.nn.Module):
+            self.estimator.eval()
         self.name = entry if isinstance(entry, str) else repr(entry)
         self.count, self.times = 0, list[float]()
         self.examples = self.distinct = 0

@@ -59,4 +59,6 @@ def expectation(
                 f"{made} learns from call to call: make it once with "
                 f"carms.make({estimator!r}, ...) and pass the object"
             )
+        if isinstance(made, torch.nn.Module):
+            made.eval()  # nobody could use what it learned
     return made.expectation(f, logits, generator, one_hot=one_hot)

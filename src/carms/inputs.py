@@ -31,6 +31,10 @@ class Variables:
     logits: Tensor
     binary: bool = False
 
+    def seen(self, z: Tensor) -> Tensor:
+        """What ``f`` sees of ``z [..., D, C]``: of a Bernoulli, the category one alone."""
+        return z[..., 1] if self.binary else z
+
     @staticmethod
     def of(given: Distribution) -> "Variables":
         """Take logits or a distribution as the user has it."""

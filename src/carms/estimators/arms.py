@@ -8,7 +8,7 @@ from carms.estimators.base import Draw, ScoreFunction
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
-__all__ = ["Arms", "Disarm"]
+__all__ = ["Arms", "Disarm", "probability_of_zero"]
 
 
 class Arms(ScoreFunction):
@@ -29,7 +29,7 @@ class Arms(ScoreFunction):
         self.samples = samples
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        zero = _probability_of_zero(probs, "arms")
+        zero = probability_of_zero(probs, "arms")
         u = self.copula.sample(zero.shape, generator, zero.dtype, zero.device)
         indices = (u.movedim(-1, 0) >= zero).long()
         both, differ = zero * (1 - zero), zero - self.copula.cdf(zero, zero)
@@ -37,7 +37,7 @@ class Arms(ScoreFunction):
         return indices, torch.where(differ > 0, both / differ, 0).to(probs.dtype)
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        return (fz - fz.mean(0)).unsqueeze(-1) * draw.ratio / (self.samples - 1)
+        return (fz - fz.mean(0)).unsqueeze(-1) * draw.extra / (self.samples - 1)
 
 
 class Disarm(ScoreFunction):
@@ -60,7 +60,7 @@ class Disarm(ScoreFunction):
         self.samples = samples
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        zero = _probability_of_zero(probs, "disarm")
+        zero = probability_of_zero(probs, "disarm")
         u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
         indices = torch.stack((u >= zero, 1 - u >= zero)).long()
         differ = indices[0] != indices[1]
@@ -69,11 +69,12 @@ class Disarm(ScoreFunction):
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         first, second = fz.unflatten(0, (2, -1))
-        half = (first - second).unsqueeze(-1) * draw.ratio / self.samples
+        half = (first - second).unsqueeze(-1) * draw.extra / self.samples
         return torch.cat((half, -half))
 
 
-def _probability_of_zero(probs: Tensor, name: str) -> Tensor:
+def probability_of_zero(probs: Tensor, name: str) -> Tensor:
+    """``[...]`` from ``probs [..., 2]``, or an error in the name of the estimator."""
     if probs.shape[-1] != 2:
         raise ValueError(
             f"{name} is for binary variables, got {probs.shape[-1]} categories; "

@@ -1,9 +1,10 @@
-"""The contract of all estimators, and what those based on the score function share."""
+"""The contract of all estimators, and the ways in which they make a gradient."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,19 @@ from carms.inputs import Distribution, Variables, check_values, probabilities
 from carms.precision import computing_dtype, precise_dtype
 from carms.randomness import uniform
 
-__all__ = ["Draw", "Estimator", "Objective", "ScoreFunction", "independent_samples"]
+__all__ = [
+    "Differentiating",
+    "Direct",
+    "Draw",
+    "Estimator",
+    "Objective",
+    "Reparameterised",
+    "ScoreFunction",
+    "independent_samples",
+    "plain_numerics",
+    "put_gradient",
+    "slope",
+]
 
 Objective = Callable[[Tensor], Tensor]
 
@@ -25,23 +38,29 @@ class Draw:
     Attributes:
         variables: what they were drawn from.
         indices: ``[N, *batch, D]`` categories.
-        ratio: what the estimator's weights need to know of the draw beside the indices.
+        extra: what the estimator has to remember of the draw beside the indices.
+        relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
     """
 
     variables: Variables
     indices: Tensor
-    ratio: Tensor | float = 1.0
+    extra: Any = None
+    relaxed: Tensor | None = None
 
     @property
     def z(self) -> Tensor:
         """The samples as ``f`` sees them: one-hot ``[N, *batch, D, C]`` in the dtype of the logits;
         of a Bernoulli, zeros and ones ``[N, *batch, D]``.
         """
-        logits = self.variables.logits
-        if self.variables.binary:
-            return self.indices.to(logits.dtype)
-        categories = torch.arange(logits.shape[-1], device=logits.device)
-        return (self.indices.unsqueeze(-1) == categories).to(logits.dtype)
+        dtype = self.variables.logits.dtype
+        if self.relaxed is not None:
+            return self.variables.seen(self.relaxed).to(dtype)
+        return self.indices.to(dtype) if self.variables.binary else self.one_hot(dtype)
+
+    def one_hot(self, dtype: torch.dtype) -> Tensor:
+        """The samples as one-hot vectors ``[N, *batch, D, C]``, whatever ``f`` sees."""
+        categories = torch.arange(self.variables.logits.shape[-1], device=self.indices.device)
+        return (self.indices.unsqueeze(-1) == categories).to(dtype)
 
 
 class Estimator(ABC):
@@ -75,6 +94,7 @@ class Estimator(ABC):
             generator: source of randomness; the global one if None.
             one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead.
         """
+        self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
         return self.surrogate(draw, f(draw.z if one_hot else draw.indices))
 
@@ -85,6 +105,13 @@ class Estimator(ABC):
     @abstractmethod
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         """The second half: from the values ``fz [N, *batch]`` to value and gradients."""
+
+    def _check_one_hot(self, one_hot: bool) -> None:
+        if not one_hot and not self.black_box:
+            raise ValueError(
+                f"{self} differentiates f with respect to one-hot samples: one_hot=False is not "
+                "possible"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"
@@ -98,16 +125,16 @@ class ScoreFunction(Estimator):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        with _plain_numerics(variables.logits):
+        with plain_numerics(variables.logits):
             return Draw(variables, *self._draw(probabilities(variables.logits), generator))
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         logits = draw.variables.logits
         fz = check_values(fz, draw.indices.shape)
-        value = fz.mean(0)
+        value = self._value(draw, fz)
         if not torch.is_grad_enabled():
             return value
-        with _plain_numerics(logits):
+        with plain_numerics(logits):
             weights = self._weights(draw, fz.detach().to(computing_dtype(fz.dtype)))
         wide = logits.to(computing_dtype(logits.dtype))
         scores = wide if self.centred else wide.log_softmax(-1)
@@ -116,18 +143,167 @@ class ScoreFunction(Estimator):
         return value + (term - term.detach()).to(value.dtype)
 
     @abstractmethod
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor | float]:
-        """Indices ``[N, *batch, D]`` and their ratio, from ``probs [*batch, D, C]``."""
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
+        """Indices ``[N, *batch, D]`` and what to remember, from ``probs [*batch, D, C]``."""
 
     @abstractmethod
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         """Weights ``[N, *batch, D]``, or ``[N, *batch, 1]`` where all variables share them."""
 
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
+class Direct(Estimator):
+    """Estimators that give the gradient of all logits as a tensor of their shape."""
+
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        logits = draw.variables.logits
+        fz = check_values(fz, draw.indices.shape)
+        value = self._value(draw, fz)
+        if not torch.is_grad_enabled():
+            return value
+        with plain_numerics(logits):
+            gradient = self._gradient(draw, fz.detach().to(computing_dtype(logits.dtype)))
+        return put_gradient(value, logits, gradient)
+
+    @abstractmethod
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        """``[*batch, D, C]`` from the values ``[N, *batch]``."""
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
+class Reparameterised(Estimator):
+    """Estimators that let the gradient of ``f`` flow back through samples made of the logits."""
+
+    unbiased = False
+    black_box = False
+    soft = False
+    """Whether ``f`` sees soft samples; otherwise hard ones that only pass the gradient on."""
+
+    def __init__(self, samples: int = 8) -> None:
+        if samples < 1:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 1 sample, got samples={samples}"
+            )
+        self.samples = samples
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        probs = probabilities(variables.logits)
+        with torch.autocast(probs.device.type, enabled=False):
+            wide = variables.logits.to(probs.dtype)
+            indices, relaxed = self._reparameterise(wide, probs, generator)
+            draw = Draw(variables, indices)
+            return replace(
+                draw, relaxed=relaxed if self.soft else draw.one_hot(wide.dtype) + relaxed
+            )
+
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        fz = check_values(fz, draw.indices.shape)
+        if draw.z.requires_grad and not fz.requires_grad:
+            raise ValueError(
+                f"{self} needs a differentiable f, but its values do not depend on z in a way that "
+                "autograd sees; loorf and carms-s take any f"
+            )
+        return fz.mean(0)
+
+    @abstractmethod
+    def _reparameterise(
+        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Indices ``[N, *batch, D]``, and soft samples ``[N, *batch, D, C]`` or else zeros that
+        broadcast to them, whose graph leads to the logits ``[*batch, D, C]``.
+        """
+
+
+class Differentiating(Estimator):
+    """Estimators that make the gradient of all logits from derivatives of ``f``.
+
+    A subclass that is a ``torch.nn.Module`` is learned: in ``train()`` mode the backward pass also
+    puts the gradient of the estimator's variance on its parameters, for any optimiser to use.
+    It does not matter by what the value is multiplied before ``backward()``.
+    """
+
+    black_box = False
+
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        fz = check_values(fz, draw.indices.shape)
+        value = self._value(draw, fz)
+        if not torch.is_grad_enabled():
+            return value
+        gradient = self._gradient(draw, fz)
+        value = put_gradient(value, draw.variables.logits, gradient.detach())
+        if not self._learning or not gradient.requires_grad:
+            return value
+        parameters = [each for each in self.parameters() if each.requires_grad]
+        # The mean of an unbiased gradient does not move, so its square is the variance.
+        loss = gradient.square().sum() / max(1, value.numel())
+        teaching = torch.autograd.grad(
+            loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        return _Taught.apply(value, *parameters, *teaching)
+
+    @property
+    def _learning(self) -> bool:
+        return isinstance(self, torch.nn.Module) and self.training
+
+    @abstractmethod
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        """``[*batch, D, C]`` from the values ``fz`` with their graph; with a graph of its own to
+        the parameters that are learned.
+        """
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
+class _Taught(torch.autograd.Function):
+    """The value, whose backward pass gives each parameter the gradient that is meant for it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors[len(tensors) // 2 :])
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return upstream[0], *ctx.saved_tensors, *[None] * len(ctx.saved_tensors)
+
+
+def slope(estimator: Estimator, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
+    """The derivative of each value with respect to the sample ``of`` that it was made from."""
+    found = None
+    if values.requires_grad:
+        (found,) = torch.autograd.grad(
+            values.sum(), of, retain_graph=True, create_graph=create_graph, allow_unused=True
+        )
+    if found is None:
+        raise ValueError(
+            f"{estimator} needs the derivative of f with respect to z, and the values of f do not "
+            "depend on z in a way that autograd sees; loorf and carms-s take any f"
+        )
+    return found
+
+
+def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
+    """``value [*batch]``, whose backward pass also puts ``gradient [*batch, D, C]`` on the logits.
+
+    Nothing is put on a logit of ``-inf``, whose category does not exist.
+    """
+    wide = logits.to(gradient.dtype)
+    exists = ~wide.detach().isneginf()
+    term = (torch.where(exists, wide, 0) * gradient).sum((-2, -1))
+    return value + (term - term.detach()).to(value.dtype)
+
 
 @contextmanager
-def _plain_numerics(like: Tensor) -> Iterator[None]:
+def plain_numerics(like: Tensor) -> Iterator[None]:
     """Outside the graph, and in the precision that we choose: rounded weights would be biased."""
     with torch.no_grad(), torch.autocast(like.device.type, enabled=False):
         yield

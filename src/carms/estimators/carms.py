@@ -52,7 +52,7 @@ class Carms(ScoreFunction):
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         count = self.coupling.samples
         first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
-        weights = weights_from_pairs((first - second).unsqueeze(-1) * draw.ratio, count)
+        weights = weights_from_pairs((first - second).unsqueeze(-1) * draw.extra, count)
         return weights.flatten(0, 1) / (count * (count - 1) * self.groups)
 
     def __repr__(self) -> str:

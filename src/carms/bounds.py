@@ -1,0 +1,90 @@
+"""The importance-weighted bound, which is not an expectation of one function."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import Draw, Objective, independent_samples, plain_numerics
+from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.precision import computing_dtype
+
+__all__ = ["importance_bound"]
+
+
+def importance_bound(
+    log_weight: Objective,
+    logits: Distribution,
+    estimator: Literal["vimco", "leave-one-out", "reinforce"] = "vimco",
+    samples: int = 8,
+    generator: torch.Generator | None = None,
+    *,
+    one_hot: bool = True,
+) -> Tensor:
+    """Estimate ``E log mean_n w(z_n)`` of N independent samples, ready to be differentiated.
+
+    With ``w = p(x, z) / q(z)`` this is the bound of an importance-weighted autoencoder. Its
+    gradient is ``sum_n (L - L_n) grad log q(z_n)``, plus that of ``L`` through the weights
+    themselves, which autograd sees. ``L_n`` may depend on the other samples only: ``"vimco"`` puts
+    their geometric mean in the place of the n-th weight, ``"leave-one-out"`` takes the bound of the
+    N - 1 others, ``"reinforce"`` nothing. All are unbiased for the gradient of the bound, for any
+    weight. N evaluations.
+
+    Args:
+        log_weight: takes samples ``[N, *batch, D, C]`` and returns ``[N, *batch]``.
+        logits: ``[*batch, D, C]``, or a distribution, as for :func:`carms.expectation`.
+        estimator: what each sample is compared with.
+        samples: N, at least 2, or 1 for ``"reinforce"``.
+        generator: source of randomness; the global one if None.
+        one_hot: False to give ``log_weight`` indices ``[N, *batch, D]`` instead.
+
+    Returns:
+        ``[*batch]``.
+
+    References:
+        A. Mnih and D. Rezende (2016), Variational inference for Monte Carlo objectives,
+        arXiv:1602.06725.
+        Y. Burda, R. Grosse, R. Salakhutdinov (2016), Importance weighted autoencoders,
+        arXiv:1509.00519.
+
+    >>> logits = torch.zeros(3, 4, requires_grad=True)
+    >>> importance_bound(lambda z: z[..., 0].sum(-1), logits, samples=5).backward()
+    >>> logits.grad.shape
+    torch.Size([3, 4])
+    """
+    if estimator not in ("vimco", "leave-one-out", "reinforce"):
+        raise ValueError(f"estimator is 'vimco', 'leave-one-out' or 'reinforce', got {estimator!r}")
+    least = 1 if estimator == "reinforce" else 2
+    if samples < least:
+        raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")
+    variables = Variables.of(logits)
+    with plain_numerics(variables.logits):
+        probs = probabilities(variables.logits)
+        draw = Draw(variables, independent_samples(probs, samples, generator))
+    given = log_weight(draw.z if one_hot else draw.indices)
+    values = check_values(given, draw.indices.shape)
+    bound = values.logsumexp(0) - math.log(samples)
+    if not torch.is_grad_enabled():
+        return bound
+    with plain_numerics(variables.logits):
+        wide = values.detach().to(computing_dtype(values.dtype))
+        gain = wide.logsumexp(0) - math.log(samples) - _without_each(wide, estimator)
+    log_probs = variables.logits.to(computing_dtype(variables.logits.dtype)).log_softmax(-1)
+    picked = log_probs.gather(-1, draw.indices.movedim(0, -1)).sum(-2).movedim(-1, 0)
+    term = (gain.to(picked.dtype) * picked).sum(0)
+    return bound + (term - term.detach()).to(bound.dtype)
+
+
+def _without_each(log_w: Tensor, estimator: str) -> Tensor | float:
+    """``[N, *batch]``: the bound as the other samples alone would have it."""
+    count = len(log_w)
+    if estimator == "reinforce":
+        return 0.0
+    same = torch.eye(count, dtype=torch.bool, device=log_w.device)
+    same = same.view(count, count, *[1] * (log_w.ndim - 1))
+    if estimator == "leave-one-out":
+        others = log_w.masked_fill(same, -torch.inf)
+        return others.logsumexp(1) - math.log(count - 1)
+    geometric = (log_w.sum(0) - log_w) / (count - 1)
+    return torch.where(same, geometric.unsqueeze(1), log_w).logsumexp(1) - math.log(count)

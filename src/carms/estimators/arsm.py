@@ -1,0 +1,116 @@
+"""ARSM, and ARM for binary variables."""
+
+import torch
+from torch import Tensor
+
+from carms.constants import constant
+from carms.estimators.arms import probability_of_zero
+from carms.estimators.base import Direct, Draw, plain_numerics
+from carms.evaluations import distinct
+from carms.gumbel import exponentials
+from carms.inputs import Distribution, Variables, probabilities
+from carms.pairs import pair_index
+from carms.randomness import uniform
+
+__all__ = ["Arm", "Arsm"]
+
+
+class Arsm(Direct):
+    """Exchange two of the random numbers behind a sample, and see what becomes of ``f``.
+
+    ``w ~ Dirichlet(1, ..., 1)`` gives the sample ``argmin_i w_i exp(-logit_i)``, and with ``w_c``
+    and ``w_j`` exchanged the pseudo-sample ``z(c, j)``; then
+    ``g[c] = 1/C sum_j (f(z(c, j)) - mean_m f(z(m, j))) (1 - C w_j)``. Most exchanges change
+    nothing, and ``f`` is evaluated on distinct pseudo-samples only. Each of them follows the
+    distribution, and the value is their mean. Unbiased, for any ``f``; at most
+    ``N (C (C - 1) / 2 + 1)`` evaluations.
+
+    Args:
+        samples: independent draws whose gradients are averaged, at least 1.
+
+    References:
+        M. Yin, Y. Yue, M. Zhou (2019), ARSM: Augment-REINFORCE-swap-merge estimator for gradient
+        backpropagation through categorical variables, arXiv:1905.01413.
+    """
+
+    def __init__(self, samples: int = 1) -> None:
+        if samples < 1:
+            raise ValueError(f"arsm needs at least 1 sample, got samples={samples}")
+        self.samples = samples
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        with plain_numerics(variables.logits):
+            probs = probabilities(variables.logits)
+            swaps, _ = _swaps(probs.shape[-1], probs.device)
+            times = exponentials((self.samples, *probs.shape), probs, generator)
+            swapped = times[..., swaps]
+            z = (swapped / probs.unsqueeze(-2)).argmin(-1)
+            z = z.movedim(-1, 1).flatten(0, 1)
+            points, place = distinct(z)
+            return Draw(variables, points, (times / times.sum(-1, keepdim=True), place))
+
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        w, _ = draw.extra
+        categories = w.shape[-1]
+        _, swap_of = _swaps(categories, w.device)
+        values = self._all_values(draw, fz)[:, swap_of]
+        values = values - values.mean(1, keepdim=True)
+        gradient = torch.einsum("ncj...,n...dj->...dc", values, 1 - categories * w)
+        return gradient / (categories * self.samples)
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        return self._all_values(draw, fz).mean((0, 1))
+
+    def _all_values(self, draw: Draw, fz: Tensor) -> Tensor:
+        """``[N, swaps, *batch]``."""
+        _, place = draw.extra
+        return fz.gather(0, place).unflatten(0, (self.samples, -1))
+
+
+@constant
+def _swaps(categories: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The identity and all exchanges of two, ``[swaps, C]``; which of them exchanges c and j,
+    ``[C, C]``.
+    """
+    first, second = pair_index(categories, device)
+    swaps = torch.arange(categories, device=device).repeat(len(first) + 1, 1)
+    rows = torch.arange(1, len(first) + 1, device=device)
+    swaps[rows, first], swaps[rows, second] = second, first
+    which = torch.zeros(categories, categories, dtype=torch.long, device=device)
+    which[first, second] = which[second, first] = rows
+    return swaps, which
+
+
+class Arm(Direct):
+    """ARSM for binary variables: one uniform number read from either end.
+
+    ``g = (f(z) - f(z')) (1/2 - u)`` for the logit of one, with ``z = [u < p]`` and
+    ``z' = [1 - u < p]``. Unbiased, for any ``f`` of binary variables; N evaluations.
+
+    Args:
+        samples: even; ``samples / 2`` independent pairs are averaged.
+
+    References:
+        M. Yin and M. Zhou (2018), ARM: Augment-REINFORCE-merge gradient for stochastic binary
+        networks, arXiv:1807.11143.
+    """
+
+    def __init__(self, samples: int = 2) -> None:
+        if samples < 2 or samples % 2:
+            raise ValueError(f"arm draws pairs: samples must be even, got samples={samples}")
+        self.samples = samples
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        with plain_numerics(variables.logits):
+            zero = probability_of_zero(probabilities(variables.logits), "arm")
+            u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
+            indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
+            return Draw(variables, indices, u)
+
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        first, second = fz.unflatten(0, (2, -1))
+        half = (0.5 - draw.extra).to(fz.dtype)
+        one = ((first - second).unsqueeze(-1) * half).mean(0)
+        return torch.stack((-one, one), -1)

@@ -1,0 +1,63 @@
+"""Direct optimisation through the arg max."""
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import Direct, Draw, plain_numerics
+from carms.evaluations import neighbour_table, neighbours
+from carms.gumbel import exponentials, perturbed
+from carms.inputs import Distribution, Variables, probabilities
+
+__all__ = ["DirectArgmax"]
+
+
+class DirectArgmax(Direct):
+    """A sample is an arg max of noisy logits; see how it moves when a little of ``f`` is added.
+
+    ``g[d] = 1/N sum_n (argmax(logits_d + noise + epsilon f(z_n with z_d = .)) - z_nd) / epsilon``.
+    Biased, by ``O(epsilon)``: with one variable the expectation is
+    ``(softmax(logits + epsilon f) - softmax(logits)) / epsilon``. The variance grows like
+    ``1/epsilon``. Any ``f``; ``N (D (C - 1) + 1)`` evaluations.
+
+    Args:
+        samples: at least 1.
+        epsilon: how much of ``f`` is added; negative for the difference to the other side.
+
+    References:
+        G. Lorberbom, A. Gane, T. Jaakkola, T. Hazan (2019), Direct optimization through arg max
+        for discrete variational auto-encoder, arXiv:1806.02867.
+    """
+
+    unbiased = False
+
+    def __init__(self, samples: int = 1, epsilon: float = 1.0) -> None:
+        if samples < 1:
+            raise ValueError(f"direct-argmax needs at least 1 sample, got samples={samples}")
+        if epsilon == 0 or not abs(epsilon) < float("inf"):
+            raise ValueError(f"epsilon must be finite and not zero, got {epsilon}")
+        self.samples = samples
+        self.epsilon = epsilon
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        with plain_numerics(variables.logits):
+            probs = probabilities(variables.logits)
+            noisy = perturbed(
+                probs.log(), exponentials((self.samples, *probs.shape), probs, generator)
+            )
+            z = noisy.argmax(-1)
+            return Draw(variables, neighbours(z, probs), (z, noisy))
+
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        z, noisy = draw.extra
+        categories = torch.arange(noisy.shape[-1], device=noisy.device)
+        moved = noisy + self.epsilon * neighbour_table(fz, z, noisy.shape[-1])
+        winner = moved.argmax(-1, keepdim=True) == categories
+        before = z.unsqueeze(-1) == categories
+        return (winner.to(fz.dtype) - before.to(fz.dtype)).mean(0) / self.epsilon
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        return fz[: self.samples].mean(0)
+
+    def __repr__(self) -> str:
+        return f"DirectArgmax(samples={self.samples}, epsilon={self.epsilon})"

@@ -1,0 +1,78 @@
+"""Gumbel-Softmax, soft and straight-through."""
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import Reparameterised
+from carms.estimators.straight_through import softmax_slope
+from carms.gumbel import exponentials, perturbed
+
+__all__ = ["GumbelSoftmax", "StraightThroughGumbelSoftmax", "check_temperature"]
+
+
+def check_temperature(temperature: float) -> float:
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"temperature must be positive and finite, got {temperature}")
+    return temperature
+
+
+class GumbelSoftmax(Reparameterised):
+    """Replace the arg max of noisy logits by a softmax of some temperature.
+
+    ``z = softmax((logits + noise) / temperature)``, differentiated as it stands. ``f`` sees soft
+    samples, so that the value is biased as well as the gradient. N evaluations of a differentiable
+    ``f``.
+
+    Args:
+        samples: at least 1.
+        temperature: towards 0 the bias falls and the variance rises without bound.
+
+    References:
+        E. Jang, S. Gu, B. Poole (2017), Categorical reparameterization with Gumbel-Softmax,
+        arXiv:1611.01144.
+        C. Maddison, A. Mnih, Y. W. Teh (2017), The Concrete distribution, arXiv:1611.00712.
+    """
+
+    soft = True
+
+    def __init__(self, samples: int = 8, temperature: float = 0.5) -> None:
+        super().__init__(samples)
+        self.temperature = check_temperature(temperature)
+
+    def _reparameterise(
+        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        noisy = self._noisy(logits.log_softmax(-1), generator)
+        return noisy.argmax(-1), (noisy / self.temperature).softmax(-1)
+
+    def _noisy(self, log_probs: Tensor, generator: torch.Generator | None) -> Tensor:
+        times = exponentials((self.samples, *log_probs.shape), log_probs, generator)
+        return perturbed(log_probs, times)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(samples={self.samples}, temperature={self.temperature})"
+
+
+class StraightThroughGumbelSoftmax(GumbelSoftmax):
+    """Gumbel-Softmax in the backward pass only: ``f`` sees the hard sample.
+
+    ``argmax(y) + softmax(y / temperature) - stop(softmax(y / temperature))`` with the same noisy
+    logits ``y``. Biased. N evaluations of a differentiable ``f``.
+
+    Args:
+        samples: at least 1.
+        temperature: of the softmax that is differentiated.
+
+    References:
+        E. Jang, S. Gu, B. Poole (2017), Categorical reparameterization with Gumbel-Softmax,
+        arXiv:1611.01144.
+    """
+
+    soft = False
+
+    def _reparameterise(
+        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        noisy = self._noisy(probs.log(), generator)
+        soft = (noisy / self.temperature).softmax(-1)
+        return noisy.argmax(-1), softmax_slope(logits, soft) / self.temperature

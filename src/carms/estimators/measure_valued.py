@@ -1,0 +1,66 @@
+"""Measure-valued gradients."""
+
+import torch
+from torch import Tensor
+
+from carms.couplings.partition import Partition
+from carms.estimators.base import Direct, Draw, independent_samples, plain_numerics
+from carms.evaluations import neighbour_table, neighbours
+from carms.inputs import Distribution, Variables, probabilities
+from carms.precision import precise_dtype
+from carms.randomness import uniform
+
+__all__ = ["MeasureValued"]
+
+
+class MeasureValued(Direct):
+    """The derivative of a distribution is the difference of two distributions, times a number.
+
+    With respect to the logit of c, they are "always c" and "drawn, but not c":
+    ``g[d, c] = 1/N sum_n p[d, c] (1 - p[d, c]) (f(z_n with z_d = c) - f(z_n with z_d = k))`` with
+    ``k`` drawn from the other categories. The two share the other variables, and all categories
+    share their evaluations. ``local-expectation`` averages over k exactly at the same
+    cost. Unbiased, for any ``f``; ``N (D (C - 1) + 1)`` evaluations.
+
+    Args:
+        samples: of all variables, at least 1.
+
+    References:
+        B. Heidergott and F. Vazquez-Abad (2008), Measure-valued differentiation for Markov chains.
+        S. Mohamed et al. (2020), Monte Carlo gradient estimation in machine learning,
+        arXiv:1906.10652.
+    """
+
+    def __init__(self, samples: int = 1) -> None:
+        if samples < 1:
+            raise ValueError(f"measure-valued needs at least 1 sample, got samples={samples}")
+        self.samples = samples
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        with plain_numerics(variables.logits):
+            probs = probabilities(variables.logits)
+            z = independent_samples(probs, self.samples, generator)
+            other = _all_but_one(probs, self.samples, generator)
+            return Draw(variables, neighbours(z, probs), (z, probs, other))
+
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        z, probs, other = draw.extra
+        table = neighbour_table(fz, z, probs.shape[-1])
+        return (probs * (1 - probs) * (table - table.gather(-1, other))).mean(0)
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        return fz[: self.samples].mean(0)
+
+
+def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
+    """``[N, *batch, C]``: for each category, one drawn from all the others of ``probs``."""
+    wide = precise_dtype(probs.device)
+    p = probs.to(wide)
+    p = (p / p.sum(-1, keepdim=True)).unsqueeze(-2)
+    u = uniform((*probs.shape[:-1], samples, 1), generator, wide, probs.device)
+    # A uniform on [0, 1 - p_c], moved beyond the interval of c if it is not below it.
+    u = u * (1 - p)
+    u = torch.where(u < p.cumsum(-1) - p, u, u + p)
+    found = Partition(probs).find(u.flatten(-2).clamp_max(1 - torch.finfo(wide).eps / 2))
+    return found.indices.unflatten(-1, (samples, -1)).movedim(-2, 0)

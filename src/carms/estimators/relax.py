@@ -1,0 +1,87 @@
+"""RELAX."""
+
+import torch
+from torch import Tensor, nn
+
+from carms.estimators.base import Differentiating, Draw, slope
+from carms.estimators.gumbel_softmax import check_temperature
+from carms.estimators.rebar import Relaxation
+from carms.inputs import Distribution, Variables, probabilities
+
+__all__ = ["Relax"]
+
+
+class Relax(nn.Module, Differentiating):
+    """REBAR with a network in place of ``f`` of the relaxed sample, so that ``f`` may be anything.
+
+    ``g = 1/N sum_n (f(z) - r(s')) (z - p) + d/dlogits (r(s) - r(s'))`` with the relaxed samples s
+    and s' of REBAR and a network r. It and the temperature are learned on the variance. The network
+    starts at zero, which is REINFORCE without a baseline: it has to be trained to be
+    of use. Unbiased whatever it is. N evaluations of any ``f``.
+
+    Args:
+        samples: at least 1.
+        temperature: of the relaxation, at the start.
+        network: maps ``[N, *batch, D C]`` to ``[N, *batch, 1]``; by default one hidden layer, whose
+            parameters have their shapes after the first call: make it before the optimiser.
+        hidden: units of the default network.
+
+    References:
+        W. Grathwohl, D. Choi, Y. Wu, G. Roeder, D. Duvenaud (2018), Backpropagation through the
+        void: Optimizing control variates for black-box gradient estimation, arXiv:1711.00123.
+    """
+
+    black_box = True
+
+    def __init__(
+        self,
+        samples: int = 8,
+        temperature: float = 0.5,
+        network: nn.Module | None = None,
+        hidden: int = 32,
+    ) -> None:
+        super().__init__()
+        if samples < 1:
+            raise ValueError(f"relax needs at least 1 sample, got samples={samples}")
+        self.samples = samples
+        check_temperature(temperature)
+        self.log_temperature = nn.Parameter(torch.tensor(temperature).log())
+        self.network = _Perceptron(hidden) if network is None else network
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        probs = probabilities(variables.logits)
+        relaxation = Relaxation.draw(
+            variables.logits.to(probs.dtype), self.samples, self.log_temperature.exp(), generator
+        )
+        return Draw(variables, relaxation.hard.argmax(-1), relaxation)
+
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        relaxation: Relaxation = draw.extra
+        control = self.network(relaxation.soft.flatten(-2)).squeeze(-1)
+        slopes = slope(self, control, relaxation.soft, create_graph=self._learning)
+        return relaxation.gradient(fz.to(control.dtype), control, slopes, self._learning)
+
+    def __repr__(self) -> str:
+        return f"Relax(samples={self.samples})"
+
+
+class _Perceptron(nn.Module):
+    """One hidden layer, zero at the start, in the precision of its input."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.inner = nn.LazyLinear(hidden)
+        self.outer = nn.utils.skip_init(nn.Linear, hidden, 1)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, z: Tensor) -> Tensor:
+        if self.inner.has_uninitialized_params():
+            # The global random stream is the user's.
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                self.inner.initialize_parameters(z)
+            self.to(z.device)
+        inner = nn.functional.linear(z, self.inner.weight.to(z), self.inner.bias.to(z))
+        return nn.functional.linear(inner.tanh(), self.outer.weight.to(z), self.outer.bias.to(z))

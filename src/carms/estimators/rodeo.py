@@ -1,0 +1,89 @@
+"""RODEO: control variates from discrete Stein operators."""
+
+import torch
+from torch import Tensor, nn
+
+from carms.estimators.base import Differentiating, Draw, slope
+from carms.estimators.double_cv import samples_with_slopes
+from carms.inputs import Distribution
+
+__all__ = ["Rodeo"]
+
+
+class Rodeo(nn.Module, Differentiating):
+    """Leave-one-out REINFORCE with two control variates whose expectation Stein's identity knows.
+
+    For any function h, ``(A h)(z) = mean_d (sum_c p[d, c] h(z with z_d = c)) - h(z)``, the Gibbs
+    operator, has expectation zero. With scalar functions ``h_n`` and ``k_n`` of the
+    other samples' values and derivatives,
+    ``g = 1/N sum_n (f_n - mean_{m != n} (f_m + a (A h_m)(z_m))) (z_n - p) + b (A [k_n score])(z_n)``.
+    Both are one small network of the linear prediction of ``f`` at a point from the other samples,
+    and of their mean. The network, ``a`` and ``b`` are parameters, learned on the variance;
+    they start at LOORF and have to be trained to be of use. Published for binary variables;
+    this is the same for categories. Unbiased whatever they are. N evaluations of a differentiable
+    ``f``.
+
+    Args:
+        samples: at least 2.
+        hidden: units of the network.
+
+    References:
+        J. Shi, Y. Zhou, J. Hwang, M. Titsias, L. Mackey (2022), Gradient estimation with discrete
+        Stein operators, arXiv:2202.09497.
+    """
+
+    def __init__(self, samples: int = 8, hidden: int = 16) -> None:
+        super().__init__()
+        if samples < 2:
+            raise ValueError(f"rodeo needs at least 2 samples, got samples={samples}")
+        self.samples = samples
+        source = torch.Generator().manual_seed(0)
+        self.inner = nn.Parameter(torch.randn(3, hidden, generator=source) / 3**0.5)
+        self.outer = nn.Parameter(torch.randn(hidden, 2, generator=source) / hidden**0.5)
+        self.scales = nn.Parameter(torch.zeros(2))
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        return samples_with_slopes(logits, self.samples, generator)
+
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        assert draw.relaxed is not None
+        slopes = slope(self, fz, draw.relaxed)
+        probs, z, f = draw.extra, draw.relaxed.detach(), fz.detach().to(slopes.dtype)
+        score = z - probs
+        # Of the other samples: mean value, mean slope, and the mean of f(z_m) + f'(z_m) (y - z_m).
+        value = self._others(f)
+        tangent = self._others(slopes)
+        here = self._others(f - (slopes * z).sum((-2, -1))) + (tangent * z).sum((-2, -1))
+        there = tangent - (tangent * z).sum(-1, keepdim=True) + here[..., None, None]
+        at_z = self._network(here, value)
+        around = self._network(there, value[..., None, None].expand_as(there))
+        stein = (probs.unsqueeze(-1) * around).sum(-2)
+        first, second = self.scales.to(f)
+        signal = f - self._others(f + first * (stein[..., 0].mean(-1) - at_z[..., 0]))
+        moved = self._score_operator(probs, score, around[..., 1], at_z[..., 1])
+        return (signal[..., None, None] * score + second * moved).mean(0)
+
+    def _others(self, values: Tensor) -> Tensor:
+        """The mean over the other samples."""
+        return (values.sum(0) - values) / (self.samples - 1)
+
+    def _network(self, prediction: Tensor, mean: Tensor) -> Tensor:
+        """``[..., 2]``: the two functions above."""
+        inputs = torch.stack((prediction, mean, torch.ones_like(mean)), -1)
+        hidden = torch.nn.functional.leaky_relu(inputs @ self.inner.to(inputs))
+        return hidden @ self.outer.to(inputs)
+
+    @staticmethod
+    def _score_operator(probs: Tensor, score: Tensor, around: Tensor, at_z: Tensor) -> Tensor:
+        """The Gibbs operator on a function times the score: ``[N, *batch, D, C]``.
+
+        A step in one variable changes the score of that variable alone.
+        """
+        weighted = probs * around
+        mean = weighted.sum(-1, keepdim=True)
+        elsewhere = mean.sum(-2, keepdim=True) - mean
+        stepped = elsewhere * score + weighted - mean * probs
+        return stepped / probs.shape[-2] - at_z[..., None, None] * score
+
+    def __repr__(self) -> str:
+        return f"Rodeo(samples={self.samples})"

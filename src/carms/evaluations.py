@@ -1,0 +1,61 @@
+"""Sets of points at which ``f`` is evaluated."""
+
+import torch
+from torch import Tensor
+
+__all__ = ["distinct", "neighbour_table", "neighbours"]
+
+
+def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
+    """Each example's points once.
+
+    Args:
+        points: ``[K, *batch, D]`` categories.
+
+    Returns:
+        ``[L, *batch, D]`` with the smallest L that holds the distinct points of every example
+        (those that have fewer repeat one), and ``[K, *batch]``: which of the L each of the K is.
+        A compiler, which has to know L, gets the points as they are.
+    """
+    count, *batch, variables = points.shape
+    rows = points.reshape(count, -1, variables)
+    if torch.compiler.is_compiling() or rows.numel() == 0:
+        place = torch.arange(count, device=points.device)
+        return points, place.view(-1, *[1] * len(batch)).expand(count, *batch)
+    labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
+    labels, order = labels.view(rows.shape[:2]).sort(0)
+    rank = torch.zeros_like(labels)
+    rank[1:] = (labels[1:] != labels[:-1]).cumsum(0)
+    place = torch.empty_like(rank).scatter_(0, order, rank)
+    source = order.new_zeros(int(rank[-1].max()) + 1, rows.shape[1]).scatter_(0, rank, order)
+    chosen = rows.gather(0, source.unsqueeze(-1).expand(-1, -1, variables))
+    return chosen.view(-1, *batch, variables), place.view(count, *batch)
+
+
+def neighbours(z: Tensor, probs: Tensor) -> Tensor:
+    """The points ``z [N, *batch, D]`` themselves, then all that differ from one of them in one
+    variable: ``[N + N D (C - 1), *batch, D]``. An impossible one is replaced by the point itself.
+    """
+    samples, *batch, variables = z.shape
+    categories = probs.shape[-1]
+    shift = torch.arange(1, categories, device=z.device)
+    other = (z.unsqueeze(-1) + shift) % categories
+    possible = probs.expand(samples, *probs.shape).gather(-1, other) > 0
+    other = torch.where(possible, other, z.unsqueeze(-1))
+    which = torch.eye(variables, dtype=torch.bool, device=z.device).unsqueeze(1)
+    # [N, *batch, changed variable, C - 1, D]
+    changed = torch.where(which, other.unsqueeze(-1), z.unsqueeze(-2).unsqueeze(-2))
+    changed = changed.movedim((-3, -2), (1, 2)).reshape(-1, *batch, variables)
+    return torch.cat((z, changed))
+
+
+def neighbour_table(fz: Tensor, z: Tensor, categories: int) -> Tensor:
+    """``[N, *batch, D, C]``: f with one variable set to each category, the others as in ``z``,
+    from the values ``fz`` at the :func:`neighbours` of ``z``.
+    """
+    samples, *batch, variables = z.shape
+    here = fz[:samples].view(samples, *batch, 1, 1).expand(*z.shape, 1)
+    there = fz[samples:].view(samples, variables, categories - 1, *batch)
+    by_shift = torch.cat((here, there.movedim((1, 2), (-2, -1))), -1)
+    shift = torch.arange(categories, device=z.device) - z.unsqueeze(-1)
+    return by_shift.gather(-1, shift % categories)
