@@ -28,16 +28,19 @@ class Arms(ScoreFunction):
         self.copula = Dirichlet(samples)
         self.samples = samples
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor]]:
         zero = probability_of_zero(probs, "arms")
         u = self.copula.sample(zero.shape, generator, zero.dtype, zero.device)
         indices = (u.movedim(-1, 0) >= zero).long()
         both, differ = zero * (1 - zero), zero - self.copula.cdf(zero, zero)
         # Where two samples cannot differ there is nothing to correct.
-        return indices, torch.where(differ > 0, both / differ, 0).to(probs.dtype)
+        return indices, (torch.where(differ > 0, both / differ, 0).to(probs.dtype),)
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        return (fz - fz.mean(0)).unsqueeze(-1) * draw.extra / (self.samples - 1)
+        (ratio,) = draw.extra
+        return (fz - fz.mean(0)).unsqueeze(-1) * ratio / (self.samples - 1)
 
 
 class Disarm(ScoreFunction):
@@ -59,17 +62,20 @@ class Disarm(ScoreFunction):
             raise ValueError(f"disarm draws pairs: samples must be even, got samples={samples}")
         self.samples = samples
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor]]:
         zero = probability_of_zero(probs, "disarm")
         u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
         indices = torch.stack((u >= zero, 1 - u >= zero)).long()
         differ = indices[0] != indices[1]
         ratio = torch.maximum(zero, 1 - zero) * differ
-        return indices.flatten(0, 1), ratio.to(probs.dtype)
+        return indices.flatten(0, 1), (ratio.to(probs.dtype),)
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        (ratio,) = draw.extra
         first, second = fz.unflatten(0, (2, -1))
-        half = (first - second).unsqueeze(-1) * draw.extra / self.samples
+        half = (first - second).unsqueeze(-1) * ratio / self.samples
         return torch.cat((half, -half))
 
 

@@ -65,7 +65,8 @@ class Arsm(Direct):
     def _all_values(self, draw: Draw, fz: Tensor) -> Tensor:
         """``[N, swaps, *batch]``."""
         _, place = draw.extra
-        return fz.gather(0, place).unflatten(0, (self.samples, -1))
+        values: Tensor = fz.gather(0, place).unflatten(0, (self.samples, -1))
+        return values
 
 
 @constant
@@ -107,10 +108,11 @@ class Arm(Direct):
             zero = probability_of_zero(probabilities(variables.logits), "arm")
             u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
             indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
-            return Draw(variables, indices, u)
+            return Draw(variables, indices, (u,))
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        (u,) = draw.extra
         first, second = fz.unflatten(0, (2, -1))
-        half = (0.5 - draw.extra).to(fz.dtype)
+        half = (0.5 - u).to(fz.dtype)
         one = ((first - second).unsqueeze(-1) * half).mean(0)
         return torch.stack((-one, one), -1)

@@ -44,7 +44,7 @@ class Draw:
 
     variables: Variables
     indices: Tensor
-    extra: Any = None
+    extra: tuple[Tensor, ...] = ()
     relaxed: Tensor | None = None
 
     @property
@@ -143,7 +143,9 @@ class ScoreFunction(Estimator):
         return value + (term - term.detach()).to(value.dtype)
 
     @abstractmethod
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Indices ``[N, *batch, D]`` and what to remember, from ``probs [*batch, D, C]``."""
 
     @abstractmethod
@@ -238,7 +240,7 @@ class Differentiating(Estimator):
             return value
         gradient = self._gradient(draw, fz)
         value = put_gradient(value, draw.variables.logits, gradient.detach())
-        if not self._learning or not gradient.requires_grad:
+        if not isinstance(self, torch.nn.Module) or not self.training or not gradient.requires_grad:
             return value
         parameters = [each for each in self.parameters() if each.requires_grad]
         # The mean of an unbiased gradient does not move, so its square is the variance.
@@ -246,11 +248,8 @@ class Differentiating(Estimator):
         teaching = torch.autograd.grad(
             loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        return _Taught.apply(value, *parameters, *teaching)
-
-    @property
-    def _learning(self) -> bool:
-        return isinstance(self, torch.nn.Module) and self.training
+        taught: Tensor = _Taught.apply(value, *parameters, *teaching)  # type: ignore[no-untyped-call]
+        return taught
 
     @abstractmethod
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:

@@ -44,15 +44,18 @@ class Carms(ScoreFunction):
         self.samples = coupling.samples * groups
         self.unbiased = coupling.exact
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor]]:
         repeated = probs.expand(self.groups, *probs.shape)
         indices, ratio = self.coupling.draw_unchecked(repeated, generator)
-        return indices.flatten(0, 1), ratio.to(probs.dtype)
+        return indices.flatten(0, 1), (ratio.to(probs.dtype),)
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         count = self.coupling.samples
+        (ratio,) = draw.extra
         first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
-        weights = weights_from_pairs((first - second).unsqueeze(-1) * draw.extra, count)
+        weights = weights_from_pairs((first - second).unsqueeze(-1) * ratio, count)
         return weights.flatten(0, 1) / (count * (count - 1) * self.groups)
 
     def __repr__(self) -> str:

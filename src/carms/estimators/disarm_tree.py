@@ -49,7 +49,7 @@ class DisarmTree(Direct):
         with plain_numerics(variables.logits):
             probs = probabilities(variables.logits)
             indices, subtrees = self._walk(probs, generator)
-            return Draw(variables, indices.flatten(0, 1), (probs, subtrees))
+            return Draw(variables, indices.flatten(0, 1), (probs, *subtrees))
 
     def _walk(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Where both walkers of each pair arrive, ``[2, N / 2, *batch, D]``, and the subtrees
@@ -84,7 +84,7 @@ class DisarmTree(Direct):
         return start, subtrees
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        probs, (start, end) = draw.extra
+        probs, start, end = draw.extra
         z = draw.one_hot(fz.dtype).unflatten(0, (2, -1))
         categories = torch.arange(probs.shape[-1], device=probs.device)
         inside = (categories >= start.unsqueeze(-1)) & (categories < end.unsqueeze(-1))
@@ -93,8 +93,9 @@ class DisarmTree(Direct):
         share = mass.amin(0) / mass.sum(0)
         direction = z - share * within / mass
         first, second = fz.unflatten(0, (2, -1))
-        half = (0.5 * (first - second)).unsqueeze(-1).unsqueeze(-1)
-        return (half * (direction[0] - direction[1])).mean(0)
+        half = 0.5 * (first - second)[..., None, None]
+        gradient: Tensor = (half * (direction[0] - direction[1])).mean(0)
+        return gradient
 
     def __repr__(self) -> str:
         return f"DisarmTree(samples={self.samples}, tree={self.tree!r})"

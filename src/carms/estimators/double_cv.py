@@ -22,19 +22,19 @@ def samples_with_slopes(
     variables = Variables.of(logits)
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
-        draw = Draw(variables, independent_samples(probs, samples, generator), probs)
+        draw = Draw(variables, independent_samples(probs, samples, generator), (probs,))
         hard = draw.one_hot(probs.dtype)
     hard.requires_grad_(torch.is_grad_enabled())
-    return Draw(variables, draw.indices, probs, relaxed=hard)
+    return Draw(variables, draw.indices, (probs,), relaxed=hard)
 
 
 class DoubleCV(torch.nn.Module, Differentiating):
     """Leave-one-out REINFORCE on ``f`` less a linear control variate from the other samples.
 
     With ``s_n`` the mean of ``f'(z_m)`` over ``m != n`` and ``h_n = f(z_n) - a s_n (z_n - p)``:
-    ``g = 1/(N-1) sum_n (h_n - mean h) (z_n - p) + a (diag(p) - p p^T) mean f'``. The scale ``a`` is a
-    parameter, learned on the variance; at 0 this is LOORF. Published for binary variables; nothing
-    in it needs that. Unbiased whatever ``a`` is. N evaluations of a differentiable ``f``.
+    ``g = 1/(N-1) sum_n (h_n - mean h) (z_n - p) + a (diag(p) - p p^T) mean f'``. The scale ``a`` is
+    a parameter, learned on the variance; at 0 this is LOORF. Published for binary variables, but
+    nothing in it needs that. Unbiased whatever ``a`` is. N evaluations of a differentiable ``f``.
 
     Args:
         samples: at least 2.
@@ -58,11 +58,11 @@ class DoubleCV(torch.nn.Module, Differentiating):
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         assert draw.relaxed is not None
         slopes = slope(self, fz, draw.relaxed)
-        probs, z = draw.extra, draw.relaxed.detach()
+        (probs,), z = draw.extra, draw.relaxed.detach()
         score, scale = z - probs, self.scale.to(probs)
         others = (slopes.sum(0) - slopes) / (self.samples - 1)
         signal = fz.detach().to(z.dtype) - scale * (others * score).sum((-2, -1))
-        signal = (signal - signal.mean(0)).unsqueeze(-1).unsqueeze(-1)
+        signal = (signal - signal.mean(0))[..., None, None]
         mean = slopes.mean(0)
         exact = probs * (mean - (probs * mean).sum(-1, keepdim=True))
         return (signal * score).sum(0) / (self.samples - 1) + scale * exact

@@ -51,12 +51,14 @@ class FiniteDifference(Direct):
             u = uniform((*shape[:-1], 1), generator, wide, probs.device)
             shift = self.step * torch.stack((torch.zeros_like(sign), sign, -sign))
             indices = Partition(probs * shift.exp()).find(u.expand(3, *u.shape)).indices
-            return Draw(variables, indices.squeeze(-1).flatten(0, 1), sign)
+            return Draw(variables, indices.squeeze(-1).flatten(0, 1), (sign,))
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        (sign,) = draw.extra
         _, forth, back = fz.unflatten(0, (3, -1))
         slope = (forth - back) / (2 * self.step)
-        return (slope.unsqueeze(-1).unsqueeze(-1) * draw.extra).mean(0)
+        gradient: Tensor = (slope[..., None, None] * sign).mean(0)
+        return gradient
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)

@@ -11,6 +11,7 @@ __all__ = ["GumbelSoftmax", "StraightThroughGumbelSoftmax", "check_temperature"]
 
 
 def check_temperature(temperature: float) -> float:
+    """The temperature, if it is one."""
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature must be positive and finite, got {temperature}")
     return temperature

@@ -37,7 +37,7 @@ class Indecater(Direct):
             *batch, count, categories = probs.shape
             z = independent_samples(probs, self.samples * max(1, count), generator)
             if count == 0:
-                return Draw(variables, z, probs)
+                return Draw(variables, z, (probs,))
             z = z.view(self.samples, count, 1, *batch, count)
             which = torch.arange(count, device=z.device)
             value = torch.arange(categories, device=z.device).view(-1, *[1] * (len(batch) + 1))
@@ -45,19 +45,21 @@ class Indecater(Direct):
             # An impossible category is replaced by what was drawn.
             possible = probs.movedim(-1, 0) > 0
             points = torch.where(chosen & possible, value, z)
-            return Draw(variables, points.flatten(0, 2), probs)
+            return Draw(variables, points.flatten(0, 2), (probs,))
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        (probs,) = draw.extra
         table = self._table(draw, fz)
-        mean = (draw.extra * table).sum(-1, keepdim=True)
-        return (draw.extra * (table - mean)).mean(0)
+        mean = (probs * table).sum(-1, keepdim=True)
+        return (probs * (table - mean)).mean(0)
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         if draw.indices.shape[-1] == 0:
             return fz.mean(0)
-        return (draw.extra.to(fz.dtype) * self._table(draw, fz)).sum(-1).mean((0, -1))
+        (probs,) = draw.extra
+        return (probs.to(fz.dtype) * self._table(draw, fz)).sum(-1).mean((0, -1))
 
     def _table(self, draw: Draw, fz: Tensor) -> Tensor:
         """``[N, *batch, D, C]``."""
-        *batch, count, categories = draw.extra.shape
+        *batch, count, categories = draw.extra[0].shape
         return fz.view(self.samples, count, categories, *batch).movedim((1, 2), (-2, -1))

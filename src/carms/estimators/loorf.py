@@ -26,8 +26,8 @@ class Loorf(ScoreFunction):
             raise ValueError(f"loorf needs at least 2 samples, got samples={samples}")
         self.samples = samples
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
-        return independent_samples(probs, self.samples, generator), None
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, tuple[()]]:
+        return independent_samples(probs, self.samples, generator), ()
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         return ((fz - fz.mean(0)) / (self.samples - 1)).unsqueeze(-1)

@@ -63,4 +63,5 @@ def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None)
     u = u * (1 - p)
     u = torch.where(u < p.cumsum(-1) - p, u, u + p)
     found = Partition(probs).find(u.flatten(-2).clamp_max(1 - torch.finfo(wide).eps / 2))
-    return found.indices.unflatten(-1, (samples, -1)).movedim(-2, 0)
+    others: Tensor = found.indices.unflatten(-1, (samples, -1)).movedim(-2, 0)
+    return others

@@ -53,7 +53,7 @@ class MuProp(Differentiating):
         with torch.no_grad():
             p = mean[0]
             score = hard - p
-            rest = (fz[1:] - fz[0] - (slopes * score).sum((-2, -1))).unsqueeze(-1).unsqueeze(-1)
+            rest = (fz[1:] - fz[0] - (slopes * score).sum((-2, -1)))[..., None, None]
             exact = p * (slopes[0] - (p * slopes[0]).sum(-1, keepdim=True))
             return (rest * score).mean(0) + exact
 

@@ -1,11 +1,11 @@
 """REBAR."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Differentiating, Draw, plain_numerics, slope
+from carms.estimators.base import Differentiating, Draw, slope
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, probabilities
@@ -13,8 +13,7 @@ from carms.inputs import Distribution, Variables, probabilities
 __all__ = ["Rebar", "Relaxation"]
 
 
-@dataclass(frozen=True)
-class Relaxation:
+class Relaxation(NamedTuple):
     """A soft sample seen in two ways: they are equal, but move differently with the logits.
 
     Attributes:
@@ -66,7 +65,7 @@ class Relaxation:
         """
         samples = len(fz)
         score = self.hard - self.logits.detach().softmax(-1)
-        rest = (fz.detach() - control).unsqueeze(-1).unsqueeze(-1)
+        rest = (fz.detach() - control)[..., None, None]
         (path,) = torch.autograd.grad(
             (self.soft, self.soft_given),
             self.logits,
@@ -121,11 +120,11 @@ class Rebar(torch.nn.Module, Differentiating):
         )
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        relaxation: Relaxation = draw.extra
+        relaxation = Relaxation(*draw.extra)
         hard, soft = fz.to(relaxation.hard.dtype).chunk(2)
-        slopes = slope(self, soft, relaxation.soft, create_graph=self._learning)
+        slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
         scale = self.scale.to(hard)
-        return relaxation.gradient(hard, scale * soft, scale * slopes, self._learning)
+        return relaxation.gradient(hard, scale * soft, scale * slopes, self.training)
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)

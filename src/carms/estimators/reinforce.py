@@ -50,8 +50,8 @@ class Reinforce(torch.nn.Module, ScoreFunction):
         self.register_buffer("_total", torch.zeros(()))
         self.register_buffer("_weight", torch.zeros(()))
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
-        return independent_samples(probs, self.samples, generator), None
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, tuple[()]]:
+        return independent_samples(probs, self.samples, generator), ()
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         if isinstance(self.baseline, str):

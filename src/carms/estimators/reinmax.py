@@ -13,9 +13,10 @@ __all__ = ["ReinMax"]
 class ReinMax(Reparameterised):
     """Straight-through to the second order, by Heun's method instead of Euler's.
 
-    The slope of the softmax is taken at the midpoint ``m = (z + softmax(logits / temperature)) / 2``
-    of sample and probabilities: ``2 J(m) - J(p) / 2`` with ``J(p) = diag(p) - p p^T``. Biased; exact
-    where ``f`` is quadratic and the temperature 1. N evaluations of a differentiable ``f``.
+    The slope of the softmax is taken at the midpoint of sample and probabilities,
+    ``m = (z + softmax(logits / temperature)) / 2``: it is ``2 J(m) - J(p) / 2`` with
+    ``J(p) = diag(p) - p p^T``. Biased; exact where ``f`` is quadratic and the temperature 1. N
+    evaluations of a differentiable ``f``.
 
     Args:
         samples: at least 1.

@@ -57,10 +57,10 @@ class Relax(nn.Module, Differentiating):
         return Draw(variables, relaxation.hard.argmax(-1), relaxation)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        relaxation: Relaxation = draw.extra
+        relaxation = Relaxation(*draw.extra)
         control = self.network(relaxation.soft.flatten(-2)).squeeze(-1)
-        slopes = slope(self, control, relaxation.soft, create_graph=self._learning)
-        return relaxation.gradient(fz.to(control.dtype), control, slopes, self._learning)
+        slopes = slope(self, control, relaxation.soft, create_graph=self.training)
+        return relaxation.gradient(fz.to(control.dtype), control, slopes, self.training)
 
     def __repr__(self) -> str:
         return f"Relax(samples={self.samples})"

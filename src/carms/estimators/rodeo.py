@@ -14,9 +14,9 @@ class Rodeo(nn.Module, Differentiating):
     """Leave-one-out REINFORCE with two control variates whose expectation Stein's identity knows.
 
     For any function h, ``(A h)(z) = mean_d (sum_c p[d, c] h(z with z_d = c)) - h(z)``, the Gibbs
-    operator, has expectation zero. With scalar functions ``h_n`` and ``k_n`` of the
-    other samples' values and derivatives,
-    ``g = 1/N sum_n (f_n - mean_{m != n} (f_m + a (A h_m)(z_m))) (z_n - p) + b (A [k_n score])(z_n)``.
+    operator, has expectation zero. With scalar functions ``h_n`` and ``k_n`` made of the other
+    samples' values and derivatives, and the score ``s(z) = z - p``,
+    ``g = 1/N sum_n (f_n - mean_{m != n} (f_m + a (A h_m)(z_m))) s(z_n) + b (A [k_n s])(z_n)``.
     Both are one small network of the linear prediction of ``f`` at a point from the other samples,
     and of their mean. The network, ``a`` and ``b`` are parameters, learned on the variance;
     they start at LOORF and have to be trained to be of use. Published for binary variables;
@@ -48,7 +48,7 @@ class Rodeo(nn.Module, Differentiating):
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         assert draw.relaxed is not None
         slopes = slope(self, fz, draw.relaxed)
-        probs, z, f = draw.extra, draw.relaxed.detach(), fz.detach().to(slopes.dtype)
+        (probs,), z, f = draw.extra, draw.relaxed.detach(), fz.detach().to(slopes.dtype)
         score = z - probs
         # Of the other samples: mean value, mean slope, and the mean of f(z_m) + f'(z_m) (y - z_m).
         value = self._others(f)
@@ -61,7 +61,8 @@ class Rodeo(nn.Module, Differentiating):
         first, second = self.scales.to(f)
         signal = f - self._others(f + first * (stein[..., 0].mean(-1) - at_z[..., 0]))
         moved = self._score_operator(probs, score, around[..., 1], at_z[..., 1])
-        return (signal[..., None, None] * score + second * moved).mean(0)
+        gradient: Tensor = (signal[..., None, None] * score + second * moved).mean(0)
+        return gradient
 
     def _others(self, values: Tensor) -> Tensor:
         """The mean over the other samples."""

@@ -18,8 +18,8 @@ class Unord(ScoreFunction):
 
     For a set S drawn without replacement, ``w(s) = p(s) P(S - s | s left out) / P(S)``, and
     ``w(s' | s)`` the same after s is left out:
-    ``g = sum_s w(s) (f(s) - p(s) f(s) - sum_{s' != s} w(s' | s) f(s')) grad log p(s)``. The value is
-    ``sum_s w(s) f(s)``. The probabilities of sets are integrals over the time at which the first
+    ``g = sum_s w(s) (f(s) - p(s) f(s) - sum_{s' != s} w(s' | s) f(s')) grad log p(s)``. The value
+    is ``sum_s w(s) f(s)``. The probabilities of sets are integrals over the time at which the first
     configuration outside the set would have come, ``P(S) = int e^-t prod_s (1 - e^(-t r(s))) dt``
     with ``r(s) = p(s) / (1 - p(S))``, not sums over permutations. If S is all there is, this is the
     exact gradient. Unbiased, for any ``f``; N evaluations, all distinct.
@@ -73,6 +73,8 @@ def stochastic_beam_search(
 
     Args:
         log_probs: ``[*batch, D, C]``.
+        count: how many.
+        generator: source of randomness.
 
     Returns:
         Configurations ``[*batch, K, D]``, their log probabilities ``[*batch, K]``, and the
