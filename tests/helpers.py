@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import carms
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
+from carms.estimators.base import Differentiating
 
 COPULAS = {
     "independent": Independent,
@@ -20,7 +22,31 @@ COPULAS = {
     "stratified": Stratified,
     "circular": Circular,
 }
-BINARY_ONLY = ("arms", "disarm")
+BINARY_ONLY = ("arm", "arms", "disarm")
+PAIRS = ("arm", "carts", "disarm", "disarm-tree")
+# They see more points than they draw samples, and some of them soft.
+RELAXED = ("gumbel-softmax", "muprop", "rebar")
+
+
+def rows(name: str, samples: int, variables: int, categories: int) -> int | None:
+    """At how many points an estimator evaluates ``f``, None where that is left to chance."""
+    neighbours = samples * (1 + variables * (categories - 1))
+    return {
+        "arsm": None,
+        "direct-argmax": neighbours,
+        "exact": categories**variables,
+        "finite-difference": 3 * samples,
+        "indecater": samples * variables * categories,
+        "local-expectation": neighbours,
+        "measure-valued": neighbours,
+        "muprop": samples + 1,
+        "rebar": 2 * samples,
+    }.get(name, samples)
+
+
+def differentiates(name: str) -> bool:
+    """Whether it takes derivatives itself, which neither the compiler nor ``vmap`` allows."""
+    return isinstance(carms.make(name, samples=4), Differentiating)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -66,7 +92,10 @@ def pair_frequencies(indices: Tensor, categories: int) -> Tensor:
 
 
 class RandomTable:
-    """An ``f`` without structure: one random number for every configuration."""
+    """An ``f`` without structure: one random number for every configuration.
+
+    Between the configurations it is smooth, and curved even along the edges.
+    """
 
     def __init__(self, variables: int, categories: int, seed: int = 0) -> None:
         self.variables, self.categories = variables, categories
@@ -78,7 +107,17 @@ class RandomTable:
         return self.values[indices.long().unbind(-1)]
 
     def __call__(self, z: Tensor) -> Tensor:
-        return self.of_indices(z.argmax(-1))
+        if not z.requires_grad:
+            return self.of_indices(z.argmax(-1))
+        z = z.double()
+        inner = self.values.expand(*z.shape[:-2], *self.values.shape)
+        for one in z.unbind(-2):
+            inner = (one.view(*one.shape, *[1] * (inner.ndim - one.ndim)) * inner).sum(z.ndim - 2)
+        bend = torch.sin(1.0 + torch.arange(self.categories))
+        return inner + (bend * (z**3 - z)).sum((-2, -1))
+
+    def of_bits(self, z: Tensor) -> Tensor:
+        return self(torch.stack((1 - z, z), -1))
 
     def expectation(self, probs: Tensor) -> tuple[float, Tensor]:
         """``E f`` and its gradient with respect to the logits, for ``probs [D, C]``."""

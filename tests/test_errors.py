@@ -2,14 +2,21 @@
 
 import pytest
 import torch
-from helpers import BINARY_ONLY
+from helpers import BINARY_ONLY, PAIRS, rows
 from torch.distributions import Bernoulli
 
 import carms
 from carms.copulas import Circular
 
 NAMES = carms.available()
-FEWEST = {"reinforce": 1}
+FEWEST = dict.fromkeys(
+    (
+        *("arsm", "direct-argmax", "finite-difference", "gapped-st", "gr-mc", "gumbel-softmax"),
+        *("indecater", "local-expectation", "measure-valued", "muprop", "rebar", "reinforce"),
+        *("reinmax", "relax", "st-gumbel-softmax", "straight-through"),
+    ),
+    1,
+)
 
 
 @pytest.fixture(params=NAMES)
@@ -85,7 +92,7 @@ def test_too_few_samples(name):
         carms.make(name, samples=few)
 
 
-@pytest.mark.parametrize("name", ["disarm", "carts"])
+@pytest.mark.parametrize("name", PAIRS)
 def test_pairs_need_an_even_number_of_samples(name):
     with pytest.raises(ValueError, match=rf"{name} draws pairs.*even, got samples=5"):
         carms.make(name, samples=5)
@@ -129,8 +136,8 @@ def test_unknown_estimator_like_none_of_ours():
 
 
 def test_unknown_option(name):
-    message = f"{name} has no option temperature; its options are samples"
-    raises(TypeError, message, one_number, torch.zeros(3, 2, 2), name, temperature=1.0)
+    message = f"{name} has no option colour; its options are samples"
+    raises(TypeError, message, one_number, torch.zeros(3, 2, 2), name, colour=1.0)
 
 
 def test_bad_options():
@@ -151,14 +158,14 @@ def test_bad_options():
 
 
 def test_f_of_the_wrong_shape(name):
-    logits, count = torch.zeros(3, 2, 2), 4
+    logits, count = torch.zeros(3, 2, 2), rows(name, 4, 2, 2) or r"\d"
     expected = rf"one value per sample, \[N, \*batch\] = \[{count}, 3\]"
     cases = {
-        r"\[4, 3, 2\]": lambda z: z.sum(-1),
+        rf"\[{count}, 3, 2\]": lambda z: z.sum(-1),
         r"\[\]": lambda z: z.sum(),
         r"\[3\]": lambda z: z.sum((0, 2, 3)),
-        r"\[4, 3, 1\]": lambda z: z.sum((-2, -1)).unsqueeze(-1),
-        r"\[3, 4\]": lambda z: z.sum((-2, -1)).T,
+        rf"\[{count}, 3, 1\]": lambda z: z.sum((-2, -1)).unsqueeze(-1),
+        r"\[1, 3\]": lambda z: z[:1].sum((-2, -1)),
     }
     for got, f in cases.items():
         raises(ValueError, f"{expected}, got shape {got}", f, logits, name)
@@ -171,12 +178,12 @@ def test_f_that_is_not_finite(name, bad):
         values[1, 2] = bad
         return values
 
-    raises(ValueError, "f returned NaN or infinity for 1 of 12", f, torch.zeros(3, 2, 2), name)
+    raises(ValueError, r"f returned NaN or infinity for 1 of \d+", f, torch.zeros(3, 2, 2), name)
 
 
 @pytest.mark.parametrize("value", [1.0, None, [1.0] * 4], ids=["float", "None", "list"])
 def test_f_that_returns_no_tensor(name, value):
-    message = rf"f must return a tensor \[N, \*batch\] = \[4, 3\], got {type(value).__name__}"
+    message = rf"f must return a tensor \[N, \*batch\] = \[\d+, 3\], got {type(value).__name__}"
     raises(TypeError, message, lambda _: value, torch.zeros(3, 2, 2), name)
 
 
@@ -218,7 +225,7 @@ def test_a_state_that_would_be_lost():
 def test_surrogate_checks_values_like_expectation(name):
     estimator = carms.make(name, samples=4)
     draw = estimator.sample(torch.zeros(3, 2, 2))
-    with pytest.raises(ValueError, match=r"= \[4, 3\], got shape \[4\]"):
+    with pytest.raises(ValueError, match=r"= \[\d+, 3\], got shape \[4\]"):
         estimator.surrogate(draw, torch.zeros(4))
 
 

@@ -7,11 +7,14 @@ import pytest
 import torch
 from helpers import (
     BINARY_ONLY,
+    RELAXED,
+    Moments,
     RandomTable,
     configurations,
     dirichlet_probs,
     generator,
     replicate,
+    rows,
 )
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
@@ -63,6 +66,14 @@ VARIANTS = {
     "carms-i, independent": ("carms-i", {"copula": "independent"}),
     "carms-g, epsilon": ("carms-g", {"epsilon": 0.5, "samples": 3}),
     "carts, epsilon": ("carts", {"epsilon": 0.2}),
+    "disarm-tree, stick-breaking": ("disarm-tree", {"tree": "stick-breaking"}),
+    "rebar, cold and strong": ("rebar", {"temperature": 0.1, "scale": 2.0}),
+    "double-cv, weak": ("double-cv", {"scale": 0.3}),
+    "unord, two of nine": ("unord", {"samples": 2}),
+    "unord, eight of nine": ("unord", {"samples": 8}),
+    "local-expectation, one": ("local-expectation", {"samples": 1}),
+    "arsm, one": ("arsm", {"samples": 1}),
+    "rodeo, two": ("rodeo", {"samples": 2}),
     "reinforce, constant": ("reinforce", {"baseline": 0.7}),
     "reinforce, running mean": ("reinforce", {"baseline": "running-mean"}),
 }
@@ -86,13 +97,24 @@ def everywhere(names, settings):
 @cache
 def moments(name, setting):
     """Of value and gradient under the setting's ``f``; computed once for several tests."""
-    estimator = carms.make(name, samples=setting.samples)
+    estimator = untaught(name, setting.samples)
     f = setting.f
     return replicate(estimator, lambda z, _: f(z), setting.probs.log(), REPLICATES)
 
 
+def untaught(name, samples):
+    """As it is made, learned or not."""
+    estimator = carms.make(name, samples=samples)
+    return estimator.eval() if isinstance(estimator, torch.nn.Module) else estimator
+
+
 SAMPLING = [name for name in NAMES if name != "exact"]
 UNBIASED = [name for name in SAMPLING if carms.make(name, samples=4).unbiased]
+LEARNED = [
+    name for name in SAMPLING if [*getattr(carms.make(name, samples=4), "parameters", list)()]
+]
+# Soft samples give a biased value.
+TRUE_VALUE = [name for name in SAMPLING if name != "gumbel-softmax"]
 BIASED = [name for name in SAMPLING if name not in UNBIASED]
 
 
@@ -127,7 +149,7 @@ def test_declared_facts(estimator):
     assert type(estimator.black_box) is bool
 
 
-@pytest.mark.parametrize(("name", "setting"), everywhere(SAMPLING, SETTINGS))
+@pytest.mark.parametrize(("name", "setting"), everywhere(TRUE_VALUE, SETTINGS))
 def test_value_is_unbiased(name, setting):
     value, _ = setting.f.expectation(setting.probs)
     assert moments(name, setting)[0].agrees_with(value)
@@ -149,6 +171,29 @@ def test_gradient_of_a_biased_estimator_is_off(name):
     assert any(off)
 
 
+@pytest.mark.parametrize("setting", [Setting(a, d, 3, 3) for a in (0.1, 1, 1000) for d in (1, 3)])
+@pytest.mark.parametrize("name", LEARNED)
+def test_gradient_is_unbiased_after_training(name, setting):
+    torch.manual_seed(0)
+    estimator, f = carms.make(name, samples=setting.samples), setting.f
+    logits = setting.probs.log().expand(20, -1, -1).clone().requires_grad_()
+    estimator.expectation(f, logits)  # shapes the parameters of `relax`
+    before = [parameter.detach().clone() for parameter in estimator.parameters()]
+    optimiser = torch.optim.Adam(estimator.parameters(), lr=0.02)
+    for _ in range(200):
+        optimiser.zero_grad()
+        estimator.expectation(f, logits).sum().backward()
+        optimiser.step()
+    for old, new in zip(before, estimator.parameters(), strict=True):
+        assert not torch.equal(old, new)
+    values, gradients = replicate(
+        estimator.eval(), lambda z, _: f(z), setting.probs.log(), REPLICATES
+    )
+    value, gradient = f.expectation(setting.probs)
+    assert values.agrees_with(value)
+    assert gradients.agrees_with(gradient)
+
+
 @pytest.mark.parametrize("variant", list(VARIANTS))
 def test_variants_are_unbiased(variant):
     name, options = VARIANTS[variant]
@@ -157,6 +202,8 @@ def test_variants_are_unbiased(variant):
     value, gradient = f.expectation(setting.probs)
     estimator = carms.make(name, **{"samples": 4, **options})
     assert estimator.unbiased
+    if name != "reinforce" and isinstance(estimator, torch.nn.Module):
+        estimator.eval()
     values, gradients = replicate(estimator, lambda z, _: f(z), setting.probs.log(), REPLICATES)
     assert values.agrees_with(value)
     assert gradients.agrees_with(gradient)
@@ -191,12 +238,12 @@ def test_bernoulli(name):
     probs = torch.tensor([0.2, 0.65, 0.5], dtype=torch.float64)
     f = RandomTable(3, 2, seed=5)
     value, gradient = f.expectation(torch.stack((1 - probs, probs), -1))
-    estimator = carms.make(name, samples=4)
+    estimator = untaught(name, 4)
     seen = []
 
     def of_bits(z, _):
-        seen.append(z)
-        return f.of_indices(z)
+        seen.append(z.detach())
+        return f.of_bits(z)
 
     values, gradients = replicate(
         estimator,
@@ -206,8 +253,10 @@ def test_bernoulli(name):
         wrap=lambda logits: Bernoulli(logits=logits),
     )
     assert seen[0].shape[1:] == (50_000, 3)
-    assert set(seen[0].unique().tolist()) == {0.0, 1.0}
-    assert values.agrees_with(value)
+    if name not in RELAXED:
+        assert set(seen[0].unique().tolist()) == {0.0, 1.0}
+    if name in TRUE_VALUE:
+        assert values.agrees_with(value)
     if estimator.unbiased:
         assert gradients.agrees_with(gradient[:, 1])
 
@@ -244,7 +293,7 @@ def test_logits_inside_f_get_both_parts_of_the_gradient(name):
     (gradient,) = torch.autograd.grad(truth, leaf)
 
     values, gradients = replicate(
-        carms.make(name, samples=4),
+        untaught(name, 4),
         lambda z, logits: elbo(f, logits, prior)(z),
         probs.log(),
         REPLICATES if name != "exact" else 10,
@@ -253,27 +302,27 @@ def test_logits_inside_f_get_both_parts_of_the_gradient(name):
     assert gradients.agrees_with(gradient)
 
 
-def test_other_tensors_get_the_ordinary_gradient(name, estimator, categories):
-    logits = logits_of(5, 2, categories)
+@pytest.mark.parametrize("name", TRUE_VALUE)
+def test_other_tensors_get_their_gradient(name):
+    categories, replicates = 3 if suits(name, 3) else 2, 100_000
+    logits = logits_of(2, categories)
     weight = logits_of(2, categories, seed=1)
-
-    def f(z):
-        return (z * weight).sum((-2, -1)).exp()
-
-    estimator.expectation(f, logits, generator(4)).sum().backward()
-    draw = estimator.sample(logits, generator(4))
-    if name == "exact":
-        probs = logits.detach().softmax(-1)
-        mean = ((draw.z * probs).sum(-1).prod(-1) * f(draw.z)).sum()
-    else:
-        mean = f(draw.z).mean(0).sum()
-    (expected,) = torch.autograd.grad(mean, weight)
-    torch.testing.assert_close(weight.grad, expected, rtol=1e-12, atol=0)
+    truth = carms.expectation(lambda z: (z * weight).sum((-2, -1)).exp(), logits, "exact")
+    (expected,) = torch.autograd.grad(truth, weight)
+    leaf = weight.detach().expand(replicates, 2, categories).clone().requires_grad_()
+    value = untaught(name, 4).expectation(
+        lambda z: (z * leaf).sum((-2, -1)).exp(),
+        logits.detach().expand(replicates, 2, categories).clone().requires_grad_(),
+        generator(4),
+    )
+    moments = Moments()
+    moments.add(torch.autograd.grad(value.sum(), leaf)[0])
+    assert moments.agrees_with(expected)
 
 
 def test_value_is_the_mean_of_f(name, estimator, categories):
-    if name == "exact":
-        pytest.skip("weighs all configurations instead")
+    if rows(name, 4, 2, categories) != 4 or name == "unord":
+        pytest.skip("weighs its points, or has points besides its samples")
     logits, f = logits_of(6, 2, categories), RandomTable(2, categories)
     draw = estimator.sample(logits, generator(2))
     value = estimator.expectation(f, logits, generator(2))
@@ -338,13 +387,15 @@ def test_eight_samples_of_carms_s_unless_told():
 def test_draws(name, estimator, categories):
     logits = logits_of(4, 5, 2, categories)
     draw = estimator.sample(logits, generator())
-    count = categories**2 if name == "exact" else 4
+    count = rows(name, 4, 2, categories) or len(draw.indices)
     assert draw.indices.shape == (count, 4, 5, 2)
     assert draw.indices.dtype == torch.int64
     assert draw.z.shape == (count, 4, 5, 2, categories)
     assert draw.z.dtype == logits.dtype
     assert torch.equal(draw.z.argmax(-1), draw.indices)
-    assert torch.equal(draw.z.sum(-1), torch.ones_like(draw.indices).double())
+    torch.testing.assert_close(draw.z.sum(-1), torch.ones_like(draw.indices).double())
+    if name not in RELAXED:
+        assert torch.equal(draw.z, draw.one_hot(logits.dtype))
 
 
 def test_indices_instead_of_one_hot(name, categories):
@@ -355,6 +406,10 @@ def test_indices_instead_of_one_hot(name, categories):
         seen.append(indices)
         return f.of_indices(indices)
 
+    if not carms.make(name, samples=4).black_box:
+        with pytest.raises(ValueError, match=r"differentiates f.*one_hot=False is not possible"):
+            carms.expectation(of_indices, logits, name, 4, one_hot=False)
+        return
     dense = results(carms.make(name, samples=4), f, logits)
     sparse = results(carms.make(name, samples=4), of_indices, logits, one_hot=False)
     assert seen[0].dtype == torch.int64
@@ -377,7 +432,7 @@ def test_a_generator_reproduces_and_spares_the_global_stream(name, categories):
 
 @pytest.mark.parametrize("name", SAMPLING)
 def test_a_generator_moves_on(name):
-    estimator, logits = carms.make(name, samples=4), logits_of(50, 2, 2)
+    estimator, logits = carms.make(name, samples=3 if name == "unord" else 4), logits_of(50, 2, 2)
     source = generator(3)
     first, second = estimator.sample(logits, source), estimator.sample(logits, source)
     assert not torch.equal(first.indices, second.indices)
@@ -385,7 +440,7 @@ def test_a_generator_moves_on(name):
 
 @pytest.mark.parametrize("name", SAMPLING)
 def test_the_global_stream_is_used_without_a_generator(name):
-    estimator, logits = carms.make(name, samples=4), logits_of(50, 2, 2)
+    estimator, logits = carms.make(name, samples=3 if name == "unord" else 4), logits_of(50, 2, 2)
     torch.manual_seed(1)
     first, second = estimator.sample(logits), estimator.sample(logits)
     torch.manual_seed(1)
@@ -414,9 +469,10 @@ def test_bernoulli_is_two_categories(name, given):
     estimator = carms.make(name, samples=4)
     bernoulli = Bernoulli(**{given: parameter})
     draw = estimator.sample(bernoulli, generator(9))
-    assert draw.z.shape == (4, 5, 2)
-    assert torch.equal(draw.z, draw.indices.double())
-    value = carms.make(name, samples=4).expectation(f.of_indices, bernoulli, generator(9))
+    assert draw.z.shape == draw.indices.shape
+    if name not in RELAXED:
+        assert torch.equal(draw.z, draw.indices.double())
+    value = carms.make(name, samples=4).expectation(f.of_bits, bernoulli, generator(9))
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     both = torch.stack((torch.zeros_like(logits), logits), -1).detach().requires_grad_()
     plain = results(carms.make(name, samples=4), f, both)
@@ -437,7 +493,7 @@ def test_certain_probabilities_of_distributions(name, categories):
         assert torch.autograd.grad(value.sum(), probs)[0].isfinite().all()
     certain = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(500, 2).clone().requires_grad_()
     pair = RandomTable(2, 2)
-    value = estimator.expectation(pair.of_indices, Bernoulli(probs=certain))
+    value = estimator.expectation(pair.of_bits, Bernoulli(probs=certain))
     torch.testing.assert_close(value, pair.values[0, 1].expand(500))
     assert torch.autograd.grad(value.sum(), certain)[0].isfinite().all()
 

@@ -1,7 +1,7 @@
 """What holds for any shape, precision and estimator."""
 
 import torch
-from helpers import BINARY_ONLY, COPULAS, generator
+from helpers import BINARY_ONLY, COPULAS, PAIRS, generator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ def problems(draw):
     variables = draw(st.integers(1, 3))
     categories = 2 if name in BINARY_ONLY else draw(st.integers(2, 6))
     samples = draw(st.integers(2, 6))
-    if name in ("disarm", "carts"):
+    if name in PAIRS:
         samples += samples % 2
     dtype = draw(st.sampled_from(DTYPES))
     scale = draw(st.sampled_from([0.1, 1.0, 5.0]))
@@ -51,6 +51,8 @@ def test_shapes_dtypes_and_finite_gradients(problem):
 def test_gradients_add_up_to_zero_over_categories(problem):
     # Adding a constant to all logits of a variable changes nothing.
     name, samples, logits, source = problem
+    if name == "finite-difference":  # its random directions do not add up to zero
+        return
     weight = torch.randn(logits.shape[-2:], generator=source).to(logits.dtype)
     value = carms.expectation(
         lambda z: (z * weight).sum((-2, -1)).sin(), logits, name, samples, source
@@ -67,11 +69,11 @@ def test_gradients_add_up_to_zero_over_categories(problem):
 @few
 def test_constant_f_has_its_value_and_no_gradient(problem, constant):
     name, samples, logits, source = problem
-    if name == "reinforce":
-        # Without a baseline, its gradient of a constant vanishes only on average.
+    if name in ("reinforce", "relax", "unord"):
+        # Their gradient of a constant vanishes only on average.
         return
     value = carms.expectation(
-        lambda z: z.new_full(z.shape[:-2], constant), logits, name, samples, source
+        lambda z: 0 * z.sum((-2, -1)) + constant, logits, name, samples, source
     )
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     tolerance = 20 * torch.finfo(logits.dtype).eps * (1 + abs(constant))

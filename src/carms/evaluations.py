@@ -15,15 +15,15 @@ def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         ``[L, *batch, D]`` with the smallest L that holds the distinct points of every example
         (those that have fewer repeat one), and ``[K, *batch]``: which of the L each of the K is.
-        A compiler, which has to know L, gets the points as they are.
+        The compiler and ``vmap``, which have to know L, get the points as they are.
     """
     count, *batch, variables = points.shape
     rows = points.reshape(count, -1, variables)
-    if torch.compiler.is_compiling() or rows.numel() == 0:
+    labels = _labels(rows)
+    if labels is None:
         place = torch.arange(count, device=points.device)
         return points, place.view(-1, *[1] * len(batch)).expand(count, *batch)
-    labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
-    labels, order = labels.view(rows.shape[:2]).sort(0)
+    labels, order = labels.sort(0)
     rank = torch.zeros_like(labels)
     rank[1:] = (labels[1:] != labels[:-1]).cumsum(0)
     place = torch.empty_like(rank).scatter_(0, order, rank)
@@ -32,12 +32,26 @@ def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
     return chosen.view(-1, *batch, variables), place.view(count, *batch)
 
 
+def _labels(rows: Tensor) -> Tensor | None:
+    """Numbers ``[K, B]`` that are equal where points ``[K, B, D]`` are; None where that depends on
+    values that cannot be looked at.
+    """
+    if torch.compiler.is_compiling() or rows.numel() == 0:
+        return None
+    try:
+        labels: Tensor = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
+    except RuntimeError as error:
+        if "vmap" in str(error):
+            return None
+        raise
+    return labels.view(rows.shape[:2])
+
+
 def neighbours(z: Tensor, probs: Tensor) -> Tensor:
     """The points ``z [N, *batch, D]`` themselves, then all that differ from one of them in one
     variable: ``[N + N D (C - 1), *batch, D]``. An impossible one is replaced by the point itself.
     """
-    samples, *batch, variables = z.shape
-    categories = probs.shape[-1]
+    samples, variables, categories = z.shape[0], z.shape[-1], probs.shape[-1]
     shift = torch.arange(1, categories, device=z.device)
     other = (z.unsqueeze(-1) + shift) % categories
     possible = probs.expand(samples, *probs.shape).gather(-1, other) > 0
@@ -45,7 +59,7 @@ def neighbours(z: Tensor, probs: Tensor) -> Tensor:
     which = torch.eye(variables, dtype=torch.bool, device=z.device).unsqueeze(1)
     # [N, *batch, changed variable, C - 1, D]
     changed = torch.where(which, other.unsqueeze(-1), z.unsqueeze(-2).unsqueeze(-2))
-    changed = changed.movedim((-3, -2), (1, 2)).reshape(-1, *batch, variables)
+    changed = changed.movedim((-3, -2), (1, 2)).flatten(0, 2)
     return torch.cat((z, changed))
 
 

@@ -48,23 +48,26 @@ class Arsm(Direct):
             z = (swapped / probs.unsqueeze(-2)).argmin(-1)
             z = z.movedim(-1, 1).flatten(0, 1)
             points, place = distinct(z)
-            return Draw(variables, points, (times / times.sum(-1, keepdim=True), place))
+            possible = (probs > 0) & (probs < 1)
+            w = times / times.sum(-1, keepdim=True)
+            return Draw(variables, points, (w, place, possible))
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        w, _ = draw.extra
+        w, _, possible = draw.extra
         categories = w.shape[-1]
         _, swap_of = _swaps(categories, w.device)
         values = self._all_values(draw, fz)[:, swap_of]
         values = values - values.mean(1, keepdim=True)
         gradient = torch.einsum("ncj...,n...dj->...dc", values, 1 - categories * w)
-        return gradient / (categories * self.samples)
+        # Of what is certain the expectation is zero: no need for noise around it.
+        return gradient * possible / (categories * self.samples)
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         return self._all_values(draw, fz).mean((0, 1))
 
     def _all_values(self, draw: Draw, fz: Tensor) -> Tensor:
         """``[N, swaps, *batch]``."""
-        _, place = draw.extra
+        _, place, _ = draw.extra
         values: Tensor = fz.gather(0, place).unflatten(0, (self.samples, -1))
         return values
 
@@ -108,11 +111,11 @@ class Arm(Direct):
             zero = probability_of_zero(probabilities(variables.logits), "arm")
             u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
             indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
-            return Draw(variables, indices, (u,))
+            half = torch.where((zero > 0) & (zero < 1), 0.5 - u, 0)
+            return Draw(variables, indices, (half,))
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        (u,) = draw.extra
+        (half,) = draw.extra
         first, second = fz.unflatten(0, (2, -1))
-        half = (0.5 - u).to(fz.dtype)
-        one = ((first - second).unsqueeze(-1) * half).mean(0)
+        one = ((first - second).unsqueeze(-1) * half.to(fz.dtype)).mean(0)
         return torch.stack((-one, one), -1)

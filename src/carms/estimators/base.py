@@ -26,6 +26,7 @@ __all__ = [
     "plain_numerics",
     "put_gradient",
     "slope",
+    "wants_gradient",
 ]
 
 Objective = Callable[[Tensor], Tensor]
@@ -132,7 +133,7 @@ class ScoreFunction(Estimator):
         logits = draw.variables.logits
         fz = check_values(fz, draw.indices.shape)
         value = self._value(draw, fz)
-        if not torch.is_grad_enabled():
+        if not wants_gradient(draw.variables.logits):
             return value
         with plain_numerics(logits):
             weights = self._weights(draw, fz.detach().to(computing_dtype(fz.dtype)))
@@ -164,7 +165,7 @@ class Direct(Estimator):
         logits = draw.variables.logits
         fz = check_values(fz, draw.indices.shape)
         value = self._value(draw, fz)
-        if not torch.is_grad_enabled():
+        if not wants_gradient(draw.variables.logits):
             return value
         with plain_numerics(logits):
             gradient = self._gradient(draw, fz.detach().to(computing_dtype(logits.dtype)))
@@ -236,7 +237,7 @@ class Differentiating(Estimator):
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         fz = check_values(fz, draw.indices.shape)
         value = self._value(draw, fz)
-        if not torch.is_grad_enabled():
+        if not wants_gradient(draw.variables.logits):
             return value
         gradient = self._gradient(draw, fz)
         value = put_gradient(value, draw.variables.logits, gradient.detach())
@@ -288,6 +289,11 @@ def slope(estimator: Estimator, values: Tensor, of: Tensor, create_graph: bool =
             "depend on z in a way that autograd sees; loorf and carms-s take any f"
         )
     return found
+
+
+def wants_gradient(logits: Tensor) -> bool:
+    """Whether anybody will ask for the gradient of the logits."""
+    return torch.is_grad_enabled() and logits.requires_grad
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from carms.estimators.base import (
     independent_samples,
     plain_numerics,
     slope,
+    wants_gradient,
 )
 from carms.inputs import Distribution, Variables, probabilities
 
@@ -24,7 +25,7 @@ def samples_with_slopes(
         probs = probabilities(variables.logits)
         draw = Draw(variables, independent_samples(probs, samples, generator), (probs,))
         hard = draw.one_hot(probs.dtype)
-    hard.requires_grad_(torch.is_grad_enabled())
+    hard.requires_grad_(wants_gradient(variables.logits))
     return Draw(variables, draw.indices, (probs,), relaxed=hard)
 
 

@@ -51,13 +51,15 @@ class FiniteDifference(Direct):
             u = uniform((*shape[:-1], 1), generator, wide, probs.device)
             shift = self.step * torch.stack((torch.zeros_like(sign), sign, -sign))
             indices = Partition(probs * shift.exp()).find(u.expand(3, *u.shape)).indices
-            return Draw(variables, indices.squeeze(-1).flatten(0, 1), (sign,))
+            possible = (probs > 0) & (probs < 1)
+            return Draw(variables, indices.squeeze(-1).flatten(0, 1), (sign, possible))
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        (sign,) = draw.extra
+        sign, possible = draw.extra
         _, forth, back = fz.unflatten(0, (3, -1))
         slope = (forth - back) / (2 * self.step)
-        gradient: Tensor = (slope[..., None, None] * sign).mean(0)
+        # Of what is certain the expectation is zero: no need for noise around it.
+        gradient: Tensor = (slope[..., None, None] * sign).mean(0) * possible
         return gradient
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from carms.estimators.base import (
     independent_samples,
     plain_numerics,
     slope,
+    wants_gradient,
 )
 from carms.inputs import Distribution, Variables, probabilities
 
@@ -43,7 +44,7 @@ class MuProp(Differentiating):
             probs = probabilities(variables.logits)
             z = independent_samples(probs, self.samples, generator)
             hard = Draw(variables, z).one_hot(probs.dtype)
-        mean = probs.unsqueeze(0).requires_grad_(torch.is_grad_enabled())
+        mean = probs.unsqueeze(0).requires_grad_(wants_gradient(variables.logits))
         indices = torch.cat((probs.argmax(-1).unsqueeze(0), z))
         return Draw(variables, indices, (mean, hard), relaxed=torch.cat((mean, hard)))
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Differentiating, Draw, slope
+from carms.estimators.base import Differentiating, Draw, slope, wants_gradient
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, probabilities
@@ -33,7 +33,7 @@ class Relaxation(NamedTuple):
         logits: Tensor, samples: int, temperature: Tensor, generator: torch.Generator | None
     ) -> "Relaxation":
         with torch.autocast(logits.device.type, enabled=False):
-            leaf = logits.detach().requires_grad_(torch.is_grad_enabled())
+            leaf = logits.detach().requires_grad_(wants_gradient(logits))
             log_probs = leaf.log_softmax(-1)
             times = exponentials((samples, *leaf.shape), leaf, generator)
             noisy = perturbed(log_probs, times)
@@ -46,6 +46,8 @@ class Relaxation(NamedTuple):
                 later = (times - log_probs.exp() * first).clamp_min(torch.finfo(times.dtype).tiny)
                 later = torch.where(hard, first, later)
             noisy_given = perturbed_given(log_probs, winner, later)
+            if not leaf.requires_grad:
+                temperature = temperature.detach()
             temperature = temperature.to(leaf)
             return Relaxation(
                 leaf,
@@ -108,8 +110,9 @@ class Rebar(torch.nn.Module, Differentiating):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
         probs = probabilities(variables.logits)
+        temperature = self.log_temperature if self.training else self.log_temperature.detach()
         relaxation = Relaxation.draw(
-            variables.logits.to(probs.dtype), self.samples, self.log_temperature.exp(), generator
+            variables.logits.to(probs.dtype), self.samples, temperature.exp(), generator
         )
         indices = relaxation.hard.argmax(-1)
         return Draw(

@@ -51,8 +51,9 @@ class Relax(nn.Module, Differentiating):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
         probs = probabilities(variables.logits)
+        temperature = self.log_temperature if self.training else self.log_temperature.detach()
         relaxation = Relaxation.draw(
-            variables.logits.to(probs.dtype), self.samples, self.log_temperature.exp(), generator
+            variables.logits.to(probs.dtype), self.samples, temperature.exp(), generator
         )
         return Draw(variables, relaxation.hard.argmax(-1), relaxation)
 
