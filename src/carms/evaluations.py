@@ -39,12 +39,18 @@ def _labels(rows: Tensor) -> Tensor | None:
     if torch.compiler.is_compiling() or rows.numel() == 0:
         return None
     try:
-        labels: Tensor = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
+        base = int(rows.max()) + 1
+        labels, most = rows.new_zeros(rows.shape[:-1]), 1
+        for one in rows.unbind(-1):
+            if most * base >= 2**62:
+                found, labels = labels.unique(return_inverse=True)
+                most = len(found)
+            labels, most = labels * base + one, most * base
     except RuntimeError as error:
         if "vmap" in str(error):
             return None
         raise
-    return labels.view(rows.shape[:2])
+    return labels
 
 
 def neighbours(z: Tensor, probs: Tensor) -> Tensor:

@@ -150,10 +150,12 @@ def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
 def _nodes(members: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Logarithms of times, and of the weights of a sum that stands for ``int_0^inf e^-t . dt``.
 
-    Equal steps in log t: the trapezoidal rule converges exponentially for such integrands, whose
-    peak is about ``1 / sqrt(members)`` wide.
+    Nearly equal steps in log t: the trapezoidal rule converges exponentially for such integrands,
+    whose peak is about ``1 / sqrt(members)`` wide. Early times matter less, and their steps grow.
     """
-    step = min(0.25, 0.8 / math.sqrt(members + 1))
+    step = min(0.25, 0.75 / math.sqrt(members + 1))
     last = math.log(members + 12 * math.sqrt(members) + 30)
-    log_time = torch.arange(last, -26, -step, dtype=dtype, device=device)
-    return log_time, math.log(step) + log_time - log_time.exp()
+    s = torch.arange(last, -9.3, -step, dtype=dtype, device=device)
+    growth = 0.15 * torch.exp(-0.4 * s)
+    log_time = s - growth / 0.4
+    return log_time, math.log(step) + torch.log1p(growth) + log_time - log_time.exp()
