@@ -9,12 +9,13 @@ demo: $(READY)
 	$(BIN)/python examples/toy.py --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto
 
 bench: $(READY)
 	$(BIN)/python benchmarks/variance.py
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/shelf.py --out demo/shelf.png
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,331 @@
+"""Every estimator on one page: its cost and its variance relative to LOORF, and its bias."""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.text import Text
+from matplotlib.ticker import LogLocator
+from matplotlib.transforms import Bbox
+from step import Vae
+from timing import interleaved, print_table
+from torch import Tensor
+
+import carms
+from carms.estimators import Estimator
+
+BINARY_ONLY = ("arm", "arms", "disarm")
+# They evaluate f far more often than they draw: one sample is plenty.
+ONE_SAMPLE = ("arsm", "direct-argmax", "indecater", "local-expectation", "measure-valued")
+# Samples of the training step, and its categories but for the binary ones.
+STEP_SIZE = 10
+# What the step with unord should reach.
+UNORD_LIMIT = 3.0
+# Of the problems on which variance and bias are measured.
+CATEGORIES = 5
+TRAINING_STEPS, TRAINING_BATCH = 300, 32
+# Distinct points are counted on so many gradients.
+COUNTED = 500
+# Okabe and Ito's colours, told apart by everybody.
+COLOURS = {
+    "unbiased, any f": "#0072B2",
+    "unbiased, uses the gradient of f": "#009E73",
+    "biased": "#D55E00",
+}
+# Where a label may be, seen from its point.
+SIDES = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.7, 0.7), (0.7, -0.7), (-0.7, 0.7), (-0.7, -0.7)]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function of one-hot variables, their logits, and the gradient by enumeration."""
+
+    f: Callable[[Tensor], Tensor]
+    logits: Tensor
+    gradient: Tensor
+
+
+@dataclass(frozen=True)
+class Finding:
+    """About one estimator on one problem."""
+
+    evaluations: float
+    variance: float
+    squared_bias: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """About one estimator; times and variances are relative to LOORF."""
+
+    label: str
+    unbiased: bool
+    black_box: bool
+    evaluations: float
+    time: float | None
+    variance: float
+    bias: str
+
+    @property
+    def kind(self) -> str:
+        if not self.unbiased:
+            return "biased"
+        return "unbiased, any f" if self.black_box else "unbiased, uses the gradient of f"
+
+    def cells(self) -> list[str]:
+        return [
+            self.label,
+            "yes" if self.unbiased else "no",
+            "yes" if self.black_box else "no",
+            f"{self.evaluations:.1f}",
+            "-" if self.time is None else f"{self.time:.2f}",
+            f"{self.variance:.3f}",
+            "-" if self.unbiased else self.bias,
+        ]
+
+
+def random_problem(variables: int, categories: int, steepness: float) -> Problem:
+    """A two-layer network with random weights, and ``p ~ Dir(1)``."""
+    first = torch.randn(variables, categories, 32, dtype=torch.float64) / variables**0.5
+    last = torch.randn(32, dtype=torch.float64)
+
+    def f(z: Tensor) -> Tensor:
+        return (steepness * torch.einsum("...dc,dch->...h", z, first)).tanh() @ last
+
+    prior = torch.distributions.Dirichlet(torch.ones(categories, dtype=torch.float64))
+    logits = prior.sample((variables,)).clamp_min(1e-30).log()
+    return Problem(f, logits, gradients(carms.make("exact"), f, logits, 1)[0])
+
+
+def gradients(
+    estimator: Estimator, f: Callable[[Tensor], Tensor], logits: Tensor, replicates: int
+) -> Tensor:
+    """Independent gradients ``[replicates, D, C]``, replicates being a batch dimension."""
+    many = logits.expand(replicates, *logits.shape).clone().requires_grad_()
+    estimator.expectation(f, many).sum().backward()
+    assert many.grad is not None
+    return many.grad
+
+
+def distinct_evaluations(estimator: Estimator, problem: Problem) -> float:
+    """How many different points ``f`` is asked for, mean over gradients."""
+    counts = []
+
+    def counting(z: Tensor) -> Tensor:
+        rows = z.detach().flatten(-2)
+        labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
+        ordered = labels.view(rows.shape[:2]).sort(0).values
+        counts.append(1 + float((ordered[1:] != ordered[:-1]).sum()) / rows.shape[1])
+        return problem.f(z)
+
+    gradients(estimator, counting, problem.logits, COUNTED)
+    return counts[0]
+
+
+def train(estimator: Estimator, problem: Problem) -> None:
+    """Let an estimator with parameters learn on the problem, then hold them."""
+    if not isinstance(estimator, torch.nn.Module) or not list(estimator.parameters()):
+        return
+    # Some parameters have a shape only after a call.
+    gradients(estimator, problem.f, problem.logits, 1)
+    optimiser = torch.optim.Adam(estimator.parameters(), lr=0.01)
+    for _ in range(TRAINING_STEPS):
+        optimiser.zero_grad()
+        gradients(estimator, problem.f, problem.logits, TRAINING_BATCH)
+        optimiser.step()
+    estimator.eval()
+
+
+def examine(estimator: Estimator, problem: Problem, replicates: int) -> Finding:
+    train(estimator, problem)
+    found = gradients(estimator, problem.f, problem.logits, replicates)
+    return Finding(
+        evaluations=distinct_evaluations(estimator, problem),
+        variance=float(found.var(0).sum()),
+        squared_bias=float((found.mean(0) - problem.gradient).square().sum()),
+    )
+
+
+def make(name: str, samples: int) -> Estimator:
+    return carms.make(name, samples=1 if name in ONE_SAMPLE else samples)
+
+
+def step_times(names: list[str], categories: int, rounds: int) -> dict[str, float]:
+    """Of a training step of the nonlinear VAE, relative to the step with LOORF."""
+    torch.manual_seed(0)
+    vae = Vae(categories)
+    times = interleaved({name: partial(vae.step, make(name, STEP_SIZE)) for name in names}, rounds)
+    return {name: each / times["loorf"] for name, each in times.items()}
+
+
+def variance_ratio(findings: list[Finding], reference: list[Finding]) -> float:
+    """At equal evaluations, since the variance of a mean of gradients falls like one over them."""
+    ratios = [
+        one.variance * one.evaluations / (other.variance * other.evaluations)
+        for one, other in zip(findings, reference, strict=True)
+    ]
+    return statistics.geometric_mean(ratios)
+
+
+def relative_bias(findings: list[Finding], problems: list[Problem], replicates: int) -> str:
+    """Over all problems, less what chance adds to it; if that may be all, an upper limit."""
+    scale = sum(float(problem.gradient.square().sum()) for problem in problems)
+    chance = sum(each.variance for each in findings) / replicates / scale
+    seen = sum(each.squared_bias for each in findings) / scale
+    if seen < 2 * chance:
+        return f"< {(2 * chance) ** 0.5:.2f}"
+    return f"{(seen - chance) ** 0.5:.2f}"
+
+
+def shelf(names: list[str], categories: int, options: argparse.Namespace) -> list[Row]:
+    """A row for each name; LOORF has to be among them."""
+    times = step_times(names, 2 if categories == 2 else STEP_SIZE, options.rounds)
+    # The same problems, however much was timed.
+    torch.manual_seed(0)
+    problems = [
+        random_problem(options.variables, categories, options.steepness)
+        for _ in range(options.problems)
+    ]
+    findings = {
+        name: [examine(make(name, options.samples), each, options.replicates) for each in problems]
+        for name in names
+    }
+    return [
+        Row(
+            label=f"{name} (C = 2)" if categories == 2 else name,
+            unbiased=make(name, options.samples).unbiased,
+            black_box=make(name, options.samples).black_box,
+            evaluations=statistics.mean(each.evaluations for each in findings[name]),
+            time=times[name],
+            variance=variance_ratio(findings[name], findings["loorf"]),
+            bias=relative_bias(findings[name], problems, options.replicates),
+        )
+        for name in names
+    ]
+
+
+def place_labels(axes: Axes, rows: list[Row]) -> None:
+    """Put each name at the nearest place around its point that is free."""
+    points = [axes.transData.transform((row.time, row.variance)) for row in rows]
+    taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in points]
+    renderer = axes.figure.canvas.get_renderer()
+    for row in rows:
+        label = axes.annotate(
+            row.label,
+            (row.time, row.variance),
+            (0, 0),
+            textcoords="offset points",
+            va="center",
+            zorder=2,
+            fontsize=9,
+            color=COLOURS[row.kind],
+            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.5, "shrinkB": 5},
+        )
+        label.set_in_layout(False)
+        for distance, (across, up) in product(range(8, 80, 8), SIDES):
+            side = "center" if across == 0 else "left" if across > 0 else "right"
+            label.set(position=(across * distance, up * distance), ha=side)
+            label.update_positions(renderer)
+            box = Text.get_window_extent(label, renderer)
+            inside = axes.bbox.containsx(box.x0) and axes.bbox.containsx(box.x1)
+            if inside and not any(box.overlaps(other) for other in taken):
+                break
+        taken.append(box)
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Step time against variance, every estimator a labelled point."""
+    figure, axes = plt.subplots(figsize=(10, 7), dpi=150, layout="constrained")
+    for kind, colour in COLOURS.items():
+        shown = [row for row in rows if row.kind == kind]
+        axes.scatter(
+            [row.time for row in shown],
+            [row.variance for row in shown],
+            s=25,
+            color=colour,
+            label=kind,
+            zorder=3,
+        )
+    axes.axhline(1, color="#999999", lw=0.7)
+    axes.axvline(1, color="#999999", lw=0.7)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="time of a training step / that of loorf",
+        ylabel="variance at equal evaluations / that of loorf",
+        title="The lower the better, the further left the cheaper",
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    axes.margins(x=0.08)
+    axes.grid(alpha=0.2)
+    axes.legend(ncols=3, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    figure.canvas.draw()
+    place_labels(axes, rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def unord_with_many_samples() -> bool:
+    """Whether a training step with 64 samples leaves finite gradients."""
+    vae = Vae(STEP_SIZE)
+    vae.step(carms.make("unord", samples=64))
+    return all(bool(weight.grad.isfinite().all()) for weight in vae.encoder.parameters())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=25, help="training steps to be timed")
+    parser.add_argument("--problems", type=int, default=12, help="random problems")
+    parser.add_argument("--replicates", type=int, default=4000, help="gradients for each problem")
+    parser.add_argument("--variables", type=int, default=3, help="of a problem, at least 2")
+    parser.add_argument("--samples", type=int, default=8, help="of all that do not need just one")
+    parser.add_argument(
+        "--steepness", type=float, default=1.0, help="of f; the less, the nearer to linear"
+    )
+    parser.add_argument("--out", type=Path, default=Path("shelf.png"), help="the picture")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    general = [name for name in carms.available() if name not in ("exact", *BINARY_ONLY)]
+    rows = shelf(general, CATEGORIES, options)
+    rows += shelf(["loorf", *BINARY_ONLY], 2, options)[1:]
+    exact = Row("exact", True, True, CATEGORIES**options.variables, None, 0.0, "-")
+    print_table(
+        f"Steps: C = N = {STEP_SIZE}. Variance and bias: D = {options.variables}, "
+        f"C = {CATEGORIES}, N = {options.samples}, steepness {options.steepness:g}, "
+        f"{options.problems} random problems, {options.replicates} replicates. One thread",
+        [
+            "estimator",
+            "unbiased",
+            "black box",
+            "evaluations",
+            "step time / loorf",
+            "variance at equal evaluations / loorf",
+            "relative bias",
+        ],
+        [row.cells() for row in sorted([*rows, exact], key=lambda row: row.label)],
+    )
+    time = next(row.time for row in rows if row.label == "unord")
+    works = "works" if unord_with_many_samples() else "FAILS"
+    print(
+        f"\nunord, D = 20, C = N = 10: {time:.2f} of the step with loorf (limit {UNORD_LIMIT:g}); "
+        f"samples=64 {works}"
+    )
+    draw(rows, options.out)
+    print(f"Drawn in {options.out}")
+
+
+if __name__ == "__main__":
+    main()
