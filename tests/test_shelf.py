@@ -21,6 +21,7 @@ from carms.estimators.rebar import Relaxation
 from carms.estimators.unord import set_weights, stochastic_beam_search
 from carms.evaluations import distinct, neighbour_table, neighbours
 from carms.gumbel import exponentials, perturbed, perturbed_given
+from carms.inputs import Variables
 
 
 def logits_of(*shape, seed=0):
@@ -292,7 +293,7 @@ def test_noise_given_the_winner_is_noise():
 
 def test_the_two_views_of_a_relaxed_sample_are_equal_and_move_differently():
     logits = logits_of(50, 2, 4)
-    seen = Relaxation.draw(logits, 3, torch.tensor(0.7), generator())
+    seen = Relaxation.draw(Variables(logits), 3, torch.tensor(-0.4), generator())
     torch.testing.assert_close(seen.soft, seen.soft_given, rtol=1e-9, atol=1e-12)
     assert torch.equal(seen.soft.argmax(-1), seen.hard.argmax(-1))
     weight = torch.arange(4.0)
@@ -541,6 +542,15 @@ def test_an_f_that_autograd_does_not_see_through(name):
     logits = logits_of(5, 2, 3)
     with pytest.raises(ValueError, match=r"autograd sees; loorf and carms-s take any f"):
         carms.expectation(lambda z: z.argmax(-1).double().sum(-1), logits, name, samples=4)
+
+
+@pytest.mark.parametrize("name", [*LEARNED, "muprop"])
+def test_function_transforms_are_refused_with_advice(name):
+    def value(row):
+        return carms.expectation(curved, row, name, samples=4)
+
+    with pytest.raises(RuntimeError, match="make a batch dimension of what is mapped over"):
+        torch.func.vmap(torch.func.grad(value), randomness="different")(torch.zeros(5, 2, 3))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ __all__ = [
     "Reparameterised",
     "ScoreFunction",
     "independent_samples",
+    "leaf",
     "plain_numerics",
     "put_gradient",
     "slope",
@@ -294,6 +295,18 @@ def slope(estimator: Estimator, values: Tensor, of: Tensor, create_graph: bool =
 def wants_gradient(logits: Tensor) -> bool:
     """Whether anybody will ask for the gradient of the logits."""
     return torch.is_grad_enabled() and logits.requires_grad
+
+
+def leaf(values: Tensor, variables: Variables) -> Tensor:
+    """``values`` outside the graph, to differentiate with respect to if the gradient is wanted."""
+    try:
+        return values.detach().requires_grad_(wants_gradient(variables.logits))
+    except RuntimeError as error:
+        raise RuntimeError(
+            "an estimator that differentiates by itself (double-cv, muprop, rebar, relax, rodeo) "
+            "does not work inside torch.func transforms such as vmap; make a batch dimension of "
+            "what is mapped over"
+        ) from error
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:

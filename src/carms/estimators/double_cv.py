@@ -7,9 +7,9 @@ from carms.estimators.base import (
     Differentiating,
     Draw,
     independent_samples,
+    leaf,
     plain_numerics,
     slope,
-    wants_gradient,
 )
 from carms.inputs import Distribution, Variables, probabilities
 
@@ -25,8 +25,7 @@ def samples_with_slopes(
         probs = probabilities(variables.logits)
         draw = Draw(variables, independent_samples(probs, samples, generator), (probs,))
         hard = draw.one_hot(probs.dtype)
-    hard.requires_grad_(wants_gradient(variables.logits))
-    return Draw(variables, draw.indices, (probs,), relaxed=hard)
+    return Draw(variables, draw.indices, (probs,), relaxed=leaf(hard, variables))
 
 
 class DoubleCV(torch.nn.Module, Differentiating):

@@ -7,9 +7,9 @@ from carms.estimators.base import (
     Differentiating,
     Draw,
     independent_samples,
+    leaf,
     plain_numerics,
     slope,
-    wants_gradient,
 )
 from carms.inputs import Distribution, Variables, probabilities
 
@@ -44,7 +44,7 @@ class MuProp(Differentiating):
             probs = probabilities(variables.logits)
             z = independent_samples(probs, self.samples, generator)
             hard = Draw(variables, z).one_hot(probs.dtype)
-        mean = probs.unsqueeze(0).requires_grad_(wants_gradient(variables.logits))
+        mean = leaf(probs.unsqueeze(0), variables)
         indices = torch.cat((probs.argmax(-1).unsqueeze(0), z))
         return Draw(variables, indices, (mean, hard), relaxed=torch.cat((mean, hard)))
 

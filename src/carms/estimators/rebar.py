@@ -5,10 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Differentiating, Draw, slope, wants_gradient
+from carms.estimators.base import Differentiating, Draw, leaf, slope
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, probabilities
+from carms.precision import computing_dtype
 
 __all__ = ["Rebar", "Relaxation"]
 
@@ -30,28 +31,33 @@ class Relaxation(NamedTuple):
 
     @staticmethod
     def draw(
-        logits: Tensor, samples: int, temperature: Tensor, generator: torch.Generator | None
+        variables: Variables,
+        samples: int,
+        log_temperature: Tensor,
+        generator: torch.Generator | None,
     ) -> "Relaxation":
-        with torch.autocast(logits.device.type, enabled=False):
-            leaf = logits.detach().requires_grad_(wants_gradient(logits))
-            log_probs = leaf.log_softmax(-1)
-            times = exponentials((samples, *leaf.shape), leaf, generator)
+        """Of checked logits; with a graph to the temperature where there is one to the logits."""
+        with torch.autocast(variables.logits.device.type, enabled=False):
+            logits = variables.logits
+            logits = leaf(logits.to(computing_dtype(logits.dtype)), variables)
+            log_probs = logits.log_softmax(-1)
+            times = exponentials((samples, *logits.shape), logits, generator)
             noisy = perturbed(log_probs, times)
             winner = noisy.argmax(-1)
             with torch.no_grad():
                 # By what the others were later than the winner: that is what it does not tell.
                 first = (-noisy.amax(-1, keepdim=True)).exp()
-                categories = torch.arange(leaf.shape[-1], device=leaf.device)
+                categories = torch.arange(logits.shape[-1], device=logits.device)
                 hard = winner.unsqueeze(-1) == categories
                 later = (times - log_probs.exp() * first).clamp_min(torch.finfo(times.dtype).tiny)
                 later = torch.where(hard, first, later)
             noisy_given = perturbed_given(log_probs, winner, later)
-            if not leaf.requires_grad:
-                temperature = temperature.detach()
-            temperature = temperature.to(leaf)
+            if not logits.requires_grad:
+                log_temperature = log_temperature.detach()
+            temperature = log_temperature.to(logits).exp()
             return Relaxation(
-                leaf,
-                hard.to(leaf.dtype),
+                logits,
+                hard.to(logits.dtype),
                 (noisy / temperature).softmax(-1),
                 (noisy_given / temperature).softmax(-1),
             )
@@ -109,11 +115,9 @@ class Rebar(torch.nn.Module, Differentiating):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        probs = probabilities(variables.logits)
+        probabilities(variables.logits)
         temperature = self.log_temperature if self.training else self.log_temperature.detach()
-        relaxation = Relaxation.draw(
-            variables.logits.to(probs.dtype), self.samples, temperature.exp(), generator
-        )
+        relaxation = Relaxation.draw(variables, self.samples, temperature, generator)
         indices = relaxation.hard.argmax(-1)
         return Draw(
             variables,

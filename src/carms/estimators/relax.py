@@ -50,11 +50,9 @@ class Relax(nn.Module, Differentiating):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        probs = probabilities(variables.logits)
+        probabilities(variables.logits)
         temperature = self.log_temperature if self.training else self.log_temperature.detach()
-        relaxation = Relaxation.draw(
-            variables.logits.to(probs.dtype), self.samples, temperature.exp(), generator
-        )
+        relaxation = Relaxation.draw(variables, self.samples, temperature, generator)
         return Draw(variables, relaxation.hard.argmax(-1), relaxation)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
@@ -73,9 +71,8 @@ class _Perceptron(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.inner = nn.LazyLinear(hidden)
-        self.outer = nn.utils.skip_init(nn.Linear, hidden, 1)
-        nn.init.zeros_(self.outer.weight)
-        nn.init.zeros_(self.outer.bias)
+        self.outer = nn.Parameter(torch.zeros(1, hidden))
+        self.shift = nn.Parameter(torch.zeros(1))
 
     def forward(self, z: Tensor) -> Tensor:
         if self.inner.has_uninitialized_params():
@@ -85,4 +82,4 @@ class _Perceptron(nn.Module):
                 self.inner.initialize_parameters(z)
             self.to(z.device)
         inner = nn.functional.linear(z, self.inner.weight.to(z), self.inner.bias.to(z))
-        return nn.functional.linear(inner.tanh(), self.outer.weight.to(z), self.outer.bias.to(z))
+        return nn.functional.linear(inner.tanh(), self.outer.to(z), self.shift.to(z))
