@@ -247,3 +247,9 @@ def test_errors(problem):
         carms.compare(lambda z: z.sum(), logits, ["loorf"], replicates=3)
     with pytest.raises(ValueError, match="arms is for binary variables, got 3 categories"):
         carms.compare(f, logits, ["arms"], replicates=3)
+
+
+def test_a_bernoulli_of_probabilities_is_left_as_it_is():
+    given = Bernoulli(probs=torch.tensor([0.0, 0.3, 1.0]))
+    carms.compare(lambda z: z.sum(-1), given, ["loorf"], replicates=4)
+    assert "logits" not in vars(given)

@@ -589,3 +589,94 @@ def test_a_whole_shelf_is_compared():
         assert table[name]["variance"] > 0
         if carms.make(name, samples=4).unbiased:
             assert table[name]["bias"] < 6 * table[name]["standard_error"], name
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_teaching_beside_impossible_categories_is_finite(name):
+    logits = torch.tensor([[0.0, 1.0, -torch.inf], [0.3, 0.1, 0.2]]).double().requires_grad_()
+    estimator = carms.make(name, samples=3)
+    for seed in range(5):
+        estimator.expectation(curved, logits, generator(seed)).backward()
+    assert logits.grad.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in estimator.parameters())
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_frozen_parameters_learn_nothing(name):
+    estimator, logits = carms.make(name, samples=3), logits_of(5, 2, 3)
+    estimator.expectation(curved, logits)
+    estimator.requires_grad_(False)
+    assert gradient_of(estimator, curved, logits).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in carms.available() if not carms.make(n, samples=4).black_box]
+)
+def test_an_f_with_parameters_that_cuts_z_off(name):
+    weight = logits_of(2, 3, seed=4)
+    with pytest.raises(ValueError, match="autograd sees"):
+        carms.expectation(
+            lambda z: (z.detach() * weight).sum((-2, -1)), logits_of(5, 2, 3), name, samples=4
+        )
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in carms.available() if n not in ("arm", "arms", "disarm", "muprop", *LEARNED)]
+)
+# From torch's own code.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_forward_mode_is_the_backward_mode(name):
+    logits, direction = logits_of(3, 2, 3).detach(), logits_of(3, 2, 3, seed=1).detach()
+
+    def value(x):
+        return carms.expectation(curved, x, name, 4, generator(2)).sum()
+
+    _, tangent = torch.func.jvp(value, (logits,), (direction,))
+    gradient = torch.func.grad(value)(logits)
+    torch.testing.assert_close(tangent, (gradient * direction).sum())
+
+
+@pytest.mark.parametrize("name", [n for n in carms.available() if n not in ("relax", "reinforce")])
+def test_a_large_constant_in_a_precise_f_changes_no_gradient(name):
+    logits = torch.randn(5, 2, 2, generator=generator(1), requires_grad=True)
+
+    def f(z, constant):
+        return constant + curved(z).double()
+
+    gradients = [
+        gradient_of(carms.make(name, samples=4), lambda z, c=c: f(z, c), logits) for c in (0, 1e8)
+    ]
+    if name not in ("rebar", "unord"):  # whose gradient of a constant is zero on average alone
+        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def test_f_may_write_on_what_it_is_given():
+    logits = logits_of(5, 2, 3)
+
+    def clean(indices):
+        return indices.double().square().sum(-1)
+
+    def dirty(indices):
+        values = clean(indices)
+        indices.zero_()
+        return values
+
+    gradients = []
+    for f in (clean, dirty):
+        value = carms.expectation(f, logits, "carms-s", 4, generator(1), one_hot=False)
+        gradients.append(torch.autograd.grad(value.sum(), logits)[0])
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("name", [n for n in carms.available() if n != "exact"])
+def test_no_variables_at_all(name):
+    categories = 2 if name in ("arm", "arms", "disarm") else 3
+    logits = torch.zeros(4, 0, categories, requires_grad=True)
+    value = carms.expectation(lambda z: z.sum((-2, -1)) + 2, logits, name, samples=4)
+    torch.testing.assert_close(value, torch.full((4,), 2.0))
+
+
+def test_a_network_of_the_wrong_shape():
+    estimator = carms.make("relax", samples=3, network=torch.nn.Flatten(-2, -1))
+    with pytest.raises(ValueError, match=r"the network of relax must map \[3, 5, 6\] to"):
+        gradient_of(estimator, curved, logits_of(5, 2, 3))

@@ -29,7 +29,7 @@ def importance_bound(
     themselves, which autograd sees. ``L_n`` may depend on the other samples only: ``"vimco"`` puts
     their geometric mean in the place of the n-th weight, ``"leave-one-out"`` takes the bound of the
     N - 1 others, ``"reinforce"`` nothing. All are unbiased for the gradient of the bound, for any
-    weight. N evaluations.
+    finite log weight. N evaluations.
 
     Args:
         log_weight: takes samples ``[N, *batch, D, C]`` and returns ``[N, *batch]``.
@@ -55,6 +55,8 @@ def importance_bound(
     """
     if estimator not in ("vimco", "leave-one-out", "reinforce"):
         raise ValueError(f"estimator is 'vimco', 'leave-one-out' or 'reinforce', got {estimator!r}")
+    if not isinstance(samples, int):
+        raise TypeError(f"samples must be a whole number, got {samples!r}")
     least = 1 if estimator == "reinforce" else 2
     if samples < least:
         raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")
@@ -62,7 +64,7 @@ def importance_bound(
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
         draw = Draw(variables, independent_samples(probs, samples, generator))
-    given = log_weight(draw.z if one_hot else draw.indices)
+    given = log_weight(draw.z if one_hot else draw.indices.clone())
     values = check_values(given, draw.indices.shape)
     bound = values.logsumexp(0) - math.log(samples)
     if not torch.is_grad_enabled():

@@ -156,7 +156,10 @@ class _Problem:
     def __init__(self, f: Objective, given: Distribution, one_hot: bool) -> None:
         self.f, self.one_hot = f, one_hot
         self.binary = isinstance(given, Bernoulli)
-        own = given.logits if isinstance(given, Bernoulli) else Variables.of(given).logits
+        own = Variables.of(given).logits
+        if self.binary:
+            # Not `given.logits`, which torch clamps and then remembers.
+            own = (own[..., 1] - own[..., 0]).clamp_max(torch.finfo(own.dtype).max)
         self._leaf = own if own.requires_grad else own.detach().clone().requires_grad_()
         self.variables: Distribution = Bernoulli(logits=self._leaf) if self.binary else self._leaf
         self.logits = Variables.of(self.variables).logits

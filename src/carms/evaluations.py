@@ -1,5 +1,7 @@
 """Sets of points at which ``f`` is evaluated."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -18,7 +20,7 @@ def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
         The compiler and ``vmap``, which have to know L, get the points as they are.
     """
     count, *batch, variables = points.shape
-    rows = points.reshape(count, -1, variables)
+    rows = points.reshape(count, math.prod(batch), variables)
     labels = _labels(rows)
     if labels is None:
         place = torch.arange(count, device=points.device)

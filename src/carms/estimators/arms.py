@@ -47,7 +47,8 @@ class Disarm(ScoreFunction):
     """Antithetic pairs of binary samples; also called U2G.
 
     With ``u`` and ``1 - u`` giving ``z`` and ``z'``, a pair gives
-    ``g = 1/2 (f - f') (z - z') max(p, 1 - p)``. Unbiased, for any ``f`` of binary variables.
+    ``g = 1/2 (f - f') (z - z') max(p, 1 - p)``. Unbiased, for any ``f`` of binary variables; N
+    evaluations.
 
     Args:
         samples: even; ``samples / 2`` independent pairs are averaged.

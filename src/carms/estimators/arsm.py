@@ -58,7 +58,7 @@ class Arsm(Direct):
         _, swap_of = _swaps(categories, w.device)
         values = self._all_values(draw, fz)[:, swap_of]
         values = values - values.mean(1, keepdim=True)
-        gradient = torch.einsum("ncj...,n...dj->...dc", values, 1 - categories * w)
+        gradient = torch.einsum("ncj...,n...dj->...dc", values, (1 - categories * w).to(fz.dtype))
         # Of what is certain the expectation is zero: no need for noise around it.
         return gradient * possible / (categories * self.samples)
 

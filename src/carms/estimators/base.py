@@ -98,7 +98,7 @@ class Estimator(ABC):
         """
         self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
-        return self.surrogate(draw, f(draw.z if one_hot else draw.indices))
+        return self.surrogate(draw, f(draw.z if one_hot else draw.indices.clone()))
 
     @abstractmethod
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
@@ -134,7 +134,7 @@ class ScoreFunction(Estimator):
         logits = draw.variables.logits
         fz = check_values(fz, draw.indices.shape)
         value = self._value(draw, fz)
-        if not wants_gradient(draw.variables.logits):
+        if not torch.is_grad_enabled():
             return value
         with plain_numerics(logits):
             weights = self._weights(draw, fz.detach().to(computing_dtype(fz.dtype)))
@@ -166,10 +166,11 @@ class Direct(Estimator):
         logits = draw.variables.logits
         fz = check_values(fz, draw.indices.shape)
         value = self._value(draw, fz)
-        if not wants_gradient(draw.variables.logits):
+        if not torch.is_grad_enabled():
             return value
         with plain_numerics(logits):
-            gradient = self._gradient(draw, fz.detach().to(computing_dtype(logits.dtype)))
+            dtype = torch.promote_types(computing_dtype(fz.dtype), logits.dtype)
+            gradient = self._gradient(draw, fz.detach().to(dtype))
         return put_gradient(value, logits, gradient)
 
     @abstractmethod
@@ -209,7 +210,7 @@ class Reparameterised(Estimator):
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         fz = check_values(fz, draw.indices.shape)
-        if draw.z.requires_grad and not fz.requires_grad:
+        if not torch.compiler.is_compiling() and not _leads_to(fz, draw.relaxed):
             raise ValueError(
                 f"{self} needs a differentiable f, but its values do not depend on z in a way that "
                 "autograd sees; loorf and carms-s take any f"
@@ -229,8 +230,9 @@ class Differentiating(Estimator):
     """Estimators that make the gradient of all logits from derivatives of ``f``.
 
     A subclass that is a ``torch.nn.Module`` is learned: in ``train()`` mode the backward pass also
-    puts the gradient of the estimator's variance on its parameters, for any optimiser to use.
-    It does not matter by what the value is multiplied before ``backward()``.
+    puts the gradient of the estimator's variance on its parameters, for an optimiser of their own.
+    It does not matter by what the value is multiplied before ``backward()``, so it must not be
+    clipped or unscaled together with other gradients; every backward pass adds to it once more.
     """
 
     black_box = False
@@ -240,11 +242,14 @@ class Differentiating(Estimator):
         value = self._value(draw, fz)
         if not wants_gradient(draw.variables.logits):
             return value
-        gradient = self._gradient(draw, fz)
+        with torch.autocast(fz.device.type, enabled=False):
+            gradient = self._gradient(draw, fz)
         value = put_gradient(value, draw.variables.logits, gradient.detach())
         if not isinstance(self, torch.nn.Module) or not self.training or not gradient.requires_grad:
             return value
         parameters = [each for each in self.parameters() if each.requires_grad]
+        if not parameters:
+            return value
         # The mean of an unbiased gradient does not move, so its square is the variance.
         loss = gradient.square().sum() / max(1, value.numel())
         teaching = torch.autograd.grad(
@@ -307,6 +312,21 @@ def leaf(values: Tensor, variables: Variables) -> Tensor:
             "does not work inside torch.func transforms such as vmap; make a batch dimension of "
             "what is mapped over"
         ) from error
+
+
+def _leads_to(values: Tensor, source: Tensor | None) -> bool:
+    """Whether the graph of the values comes by the source; True where there is nothing to find."""
+    if source is None or source.grad_fn is None or not torch.is_grad_enabled():
+        return True
+    todo, seen = [values.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is source.grad_fn:
+            return True
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [following for following, _ in node.next_functions]
+    return False
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:

@@ -61,7 +61,8 @@ class DoubleCV(torch.nn.Module, Differentiating):
         (probs,), z = draw.extra, draw.relaxed.detach()
         score, scale = z - probs, self.scale.to(probs)
         others = (slopes.sum(0) - slopes) / (self.samples - 1)
-        signal = fz.detach().to(z.dtype) - scale * (others * score).sum((-2, -1))
+        centred = (fz - fz.mean(0)).detach().to(z.dtype)
+        signal = centred - scale * (others * score).sum((-2, -1))
         signal = (signal - signal.mean(0))[..., None, None]
         mean = slopes.mean(0)
         exact = probs * (mean - (probs * mean).sum(-1, keepdim=True))

@@ -42,7 +42,10 @@ class Exact(Estimator):
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         logits = draw.variables.logits
-        probs = logits.to(computing_dtype(logits.dtype)).softmax(-1)
+        dtype = computing_dtype(logits.dtype)
+        if isinstance(fz, Tensor) and fz.is_floating_point():
+            dtype = torch.promote_types(dtype, fz.dtype)
+        probs = logits.to(dtype).softmax(-1)
         chosen = probs.expand(*draw.indices.shape, -1).gather(-1, draw.indices.unsqueeze(-1))
         weights = chosen.squeeze(-1).prod(-1)
         if isinstance(fz, Tensor) and fz.shape == weights.shape and fz.is_floating_point():

@@ -49,7 +49,11 @@ class Indecater(Direct):
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         (probs,) = draw.extra
+        if not probs.shape[-2]:
+            return torch.zeros_like(probs)
         table = self._table(draw, fz)
+        # What is common to all categories cancels; take it away before it is rounded.
+        table = table - table[..., :1]
         mean = (probs * table).sum(-1, keepdim=True)
         return (probs * (table - mean)).mean(0)
 

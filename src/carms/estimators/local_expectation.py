@@ -41,6 +41,8 @@ class LocalExpectation(Direct):
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         z, probs = draw.extra
         table = neighbour_table(fz, z, probs.shape[-1])
+        # What is common to all categories cancels; take it away before it is rounded.
+        table = table - table[..., :1]
         mean = (probs * table).sum(-1, keepdim=True)
         return (probs * (table - mean)).mean(0)
 

@@ -58,8 +58,8 @@ class Relaxation(NamedTuple):
             return Relaxation(
                 logits,
                 hard.to(logits.dtype),
-                (noisy / temperature).softmax(-1),
-                (noisy_given / temperature).softmax(-1),
+                _softmax(noisy, temperature),
+                _softmax(noisy_given, temperature),
             )
 
     def gradient(self, fz: Tensor, control: Tensor, slopes: Tensor, learning: bool) -> Tensor:
@@ -82,6 +82,13 @@ class Relaxation(NamedTuple):
             create_graph=learning,
         )
         return (rest * score).mean(0) + path / samples
+
+
+def _softmax(noisy: Tensor, temperature: Tensor) -> Tensor:
+    """Of ``noisy / temperature``, without a derivative of ``-inf / temperature``."""
+    exists = ~noisy.detach().isneginf()
+    warm = torch.where(exists, noisy, 0) / temperature
+    return torch.where(exists, warm, -torch.inf).softmax(-1)
 
 
 class Rebar(torch.nn.Module, Differentiating):
@@ -128,7 +135,8 @@ class Rebar(torch.nn.Module, Differentiating):
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         relaxation = Relaxation(*draw.extra)
-        hard, soft = fz.to(relaxation.hard.dtype).chunk(2)
+        dtype = torch.promote_types(computing_dtype(fz.dtype), relaxation.hard.dtype)
+        hard, soft = fz.to(dtype).chunk(2)
         slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
         scale = self.scale.to(hard)
         return relaxation.gradient(hard, scale * soft, scale * slopes, self.training)

@@ -22,8 +22,9 @@ class Relax(nn.Module, Differentiating):
     Args:
         samples: at least 1.
         temperature: of the relaxation, at the start.
-        network: maps ``[N, *batch, D C]`` to ``[N, *batch, 1]``; by default one hidden layer, whose
-            parameters have their shapes after the first call: make it before the optimiser.
+        network: maps ``[N, *batch, D C]``, in the precision of the logits, to ``[N, *batch, 1]``;
+            by default one hidden layer, whose parameters have their shapes after the first call:
+            make it before the optimiser.
         hidden: units of the default network.
 
     References:
@@ -58,6 +59,11 @@ class Relax(nn.Module, Differentiating):
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         relaxation = Relaxation(*draw.extra)
         control = self.network(relaxation.soft.flatten(-2)).squeeze(-1)
+        if control.shape != fz.shape or not control.requires_grad:
+            raise ValueError(
+                f"the network of relax must map {list(relaxation.soft.flatten(-2).shape)} to "
+                f"{[*fz.shape, 1]} and depend on its input"
+            )
         slopes = slope(self, control, relaxation.soft, create_graph=self.training)
         return relaxation.gradient(fz.to(control.dtype), control, slopes, self.training)
 
@@ -76,10 +82,11 @@ class _Perceptron(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         if self.inner.has_uninitialized_params():
-            # The global random stream is the user's.
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                self.inner.initialize_parameters(z)
+            # The global random stream is the user's: give shapes, then numbers of our own.
+            inputs, outputs = z.shape[-1], self.inner.out_features
+            source = torch.Generator().manual_seed(0)
+            weight = torch.randn(outputs, inputs, generator=source) / max(1, inputs) ** 0.5
+            self.inner.load_state_dict({"weight": weight, "bias": torch.zeros(outputs)})
             self.to(z.device)
         inner = nn.functional.linear(z, self.inner.weight.to(z), self.inner.bias.to(z))
         return nn.functional.linear(inner.tanh(), self.outer.to(z), self.shift.to(z))

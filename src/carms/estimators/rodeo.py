@@ -49,6 +49,8 @@ class Rodeo(nn.Module, Differentiating):
         assert draw.relaxed is not None
         slopes = slope(self, fz, draw.relaxed)
         (probs,), z, f = draw.extra, draw.relaxed.detach(), fz.detach().to(slopes.dtype)
+        if not probs.shape[-2]:
+            return torch.zeros_like(probs)
         score = z - probs
         # Of the other samples: mean value, mean slope, and the mean of f(z_m) + f'(z_m) (y - z_m).
         value = self._others(f)
@@ -59,7 +61,8 @@ class Rodeo(nn.Module, Differentiating):
         around = self._network(there, value[..., None, None].expand_as(there))
         stein = (probs.unsqueeze(-1) * around).sum(-2)
         first, second = self.scales.to(f)
-        signal = f - self._others(f + first * (stein[..., 0].mean(-1) - at_z[..., 0]))
+        centred = (fz - fz.mean(0)).detach().to(f.dtype)
+        signal = centred - self._others(centred + first * (stein[..., 0].mean(-1) - at_z[..., 0]))
         moved = self._score_operator(probs, score, around[..., 1], at_z[..., 1])
         gradient: Tensor = (signal[..., None, None] * score + second * moved).mean(0)
         return gradient

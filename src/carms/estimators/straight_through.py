@@ -22,7 +22,7 @@ class StraightThrough(Reparameterised):
     """Use the hard sample, and in the backward pass pretend that it was the vector p.
 
     ``z + p - stop(p)``: the gradient is ``(diag(p) - p p^T)`` times that of ``f`` at the sample.
-    Biased; exact only where ``f`` is linear. N evaluations of a differentiable ``f``.
+    Biased; exact where ``f`` is linear in each variable. N evaluations of a differentiable ``f``.
 
     Args:
         samples: at least 1.

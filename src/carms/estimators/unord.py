@@ -22,7 +22,8 @@ class Unord(ScoreFunction):
     is ``sum_s w(s) f(s)``. The probabilities of sets are integrals over the time at which the first
     configuration outside the set would have come, ``P(S) = int e^-t prod_s (1 - e^(-t r(s))) dt``
     with ``r(s) = p(s) / (1 - p(S))``, not sums over permutations. If S is all there is, this is the
-    exact gradient. Unbiased, for any ``f``; N evaluations, all distinct.
+    exact gradient. Unbiased, for any ``f``; N evaluations, all distinct
+    as long as there are so many.
 
     Args:
         samples: at least 2.
