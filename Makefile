@@ -6,7 +6,12 @@ READY := .venv/ready
 .PHONY: demo test bench lint clean
 
 demo: $(READY)
-	$(BIN)/python examples/toy.py --out demo
+	for estimator in loorf carms-i carms-s; do \
+	  $(BIN)/carms vae --dataset digits --categories 10 --estimator $$estimator --rate 1e-3 \
+	    --steps 2400 --log-every 100 --eval-every 200 --checkpoint-every 800 \
+	    --out demo/$$estimator || exit; \
+	done
+	$(BIN)/carms plot demo/loorf demo/carms-i demo/carms-s --out demo/curves.png
 
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto

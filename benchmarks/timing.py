@@ -1,20 +1,12 @@
 """Fair ratios on a noisy machine: variants take turns, and the typical turn counts."""
 
-import ctypes
 import statistics
-import sys
 import time
 from collections.abc import Callable
 
 import torch
 
-
-def keep_freed_memory() -> None:
-    """Tell glibc not to hand freed memory back: whether it does is chance, and page faults cost."""
-    if sys.platform == "linux":
-        trim_threshold, mmap_threshold = -1, -3
-        for option in (trim_threshold, mmap_threshold):
-            ctypes.CDLL(None).mallopt(option, 1 << 30)
+from carms.lab.memory import keep_freed_memory
 
 
 def interleaved(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

@@ -1,0 +1,5 @@
+"""``python -m carms``."""
+
+from carms.cli import main
+
+main()

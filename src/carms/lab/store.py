@@ -1,0 +1,173 @@
+"""A run is a directory, and survives whatever happens to the process that writes it."""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+__all__ = ["Checkpoint", "RunDirectory"]
+
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a run needs to go on as if it had never stopped.
+
+    Attributes:
+        step: how many steps were done.
+        tensors: parameters, states of optimisers and of the random stream.
+        metrics_size: bytes of ``metrics.jsonl`` that belong to these steps.
+    """
+
+    step: int
+    tensors: dict[str, Tensor]
+    metrics_size: int
+
+
+class RunDirectory:
+    """``config.json``, ``metrics.jsonl``, ``result.json`` and ``checkpoints/`` under one path.
+
+    Args:
+        path: of the directory; made if it does not exist.
+        config: what the run is. A directory of another run is refused.
+    """
+
+    def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
+        self.path = path
+        self._checkpoints = path / "checkpoints"
+        known = self.config_of(path)
+        if known is None:
+            self._checkpoints.mkdir(parents=True, exist_ok=True)
+            write_atomically(path / "config.json", _json(config))
+        elif known != config:
+            changed = [
+                f"{name}: {known.get(name)!r} there, {config.get(name)!r} now"
+                for name in sorted({*known, *config})
+                if known.get(name) != config.get(name)
+            ]
+            raise ValueError(f"{path} holds a run of other settings ({'; '.join(changed)})")
+
+    @staticmethod
+    def config_of(path: Path) -> dict[str, Any] | None:
+        """The settings of the run in a directory; None if there is none."""
+        try:
+            found: dict[str, Any] = json.loads((path / "config.json").read_text())
+        except FileNotFoundError:
+            return None
+        return found
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What a finished run found out."""
+        try:
+            found: dict[str, Any] = json.loads((self.path / "result.json").read_text())
+        except FileNotFoundError:
+            return None
+        return found
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Write ``result.json``: the run is over."""
+        write_atomically(self.path / "result.json", _json(result))
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of ``metrics.jsonl``."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def log(self, line: Mapping[str, Any]) -> None:
+        """Add a line to ``metrics.jsonl``."""
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def save(self, step: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep a checkpoint of the metrics so far and of the tensors; then drop the oldest."""
+        metrics = self.path / "metrics.jsonl"
+        size = 0
+        if metrics.exists():
+            with metrics.open("rb") as file:
+                os.fsync(file.fileno())
+            size = metrics.stat().st_size
+        data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        write_atomically(self._tensors(step), data)
+        manifest = {
+            "step": step,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "metrics_size": size,
+        }
+        # The manifest comes last: without it there is no checkpoint.
+        write_atomically(self._manifest(step), _json(manifest))
+        for old in self._steps()[KEPT:]:
+            self._manifest(old).unlink()
+            self._tensors(old).unlink(missing_ok=True)
+
+    def last_checkpoint(self) -> Checkpoint | None:
+        """The newest good one; a damaged one is named in a warning and passed over."""
+        return next(self._good_checkpoints(), None)
+
+    def resume(self) -> Checkpoint | None:
+        """The :meth:`last_checkpoint`, with ``metrics.jsonl`` cut back to it."""
+        found = self.last_checkpoint()
+        metrics = self.path / "metrics.jsonl"
+        if metrics.exists():
+            os.truncate(metrics, found.metrics_size if found else 0)
+        return found
+
+    def _good_checkpoints(self) -> Iterator[Checkpoint]:
+        for step in self._steps():
+            try:
+                manifest = json.loads(self._manifest(step).read_text())
+                data = self._tensors(step).read_bytes()
+                if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
+                    raise ValueError("its checksum is wrong")
+                yield Checkpoint(manifest["step"], load(data), manifest["metrics_size"])
+            except (OSError, ValueError, KeyError, SafetensorError) as error:
+                warnings.warn(
+                    f"checkpoint {self._tensors(step)} is damaged ({error}): using the one before",
+                    stacklevel=3,
+                )
+
+    def _steps(self) -> list[int]:
+        """Of all checkpoints, the newest first."""
+        names = self._checkpoints.glob("*.json")
+        return sorted((int(name.stem) for name in names if name.stem.isdigit()), reverse=True)
+
+    def _tensors(self, step: int) -> Path:
+        return self._checkpoints / f"{step:09d}.safetensors"
+
+    def _manifest(self, step: int) -> Path:
+        return self._checkpoints / f"{step:09d}.json"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """All of it or nothing, on disk when this returns."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
+    partial.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _json(data: Mapping[str, Any]) -> bytes:
+    return (json.dumps(data, indent=2) + "\n").encode()

@@ -1,0 +1,317 @@
+"""Runs: what they compute, and what they survive."""
+
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import carms
+from carms.lab import store
+from carms.lab.models import DiscreteVae
+from carms.lab.settings import Settings
+from carms.lab.store import RunDirectory
+from carms.lab.training import Trainer, binarised
+
+SMALL = {
+    "dataset": "digits",
+    "network": "linear",
+    "categories": 3,
+    "latents": 4,
+    "steps": 60,
+    "log_every": 10,
+    "eval_every": 20,
+    "eval_samples": 3,
+    "checkpoint_every": 20,
+}
+COMMAND = [sys.executable, "-m", "carms", "vae", "--out"]
+FLAGS = [
+    text for name, value in SMALL.items() for text in (f"--{name.replace('_', '-')}", str(value))
+]
+
+
+def without_timings(path):
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "milliseconds"} for line in lines]
+
+
+def outcome(path):
+    return without_timings(path), (path / "result.json").read_text()
+
+
+def train(path, **changes):
+    settings = Settings(**{**SMALL, **changes})
+    Trainer(settings, path).run()
+    return outcome(path)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("runs") / "whole")
+
+
+def test_a_run_is_a_directory(tmp_path):
+    metrics, result = train(tmp_path / "run")
+    assert [line["step"] for line in metrics] == [10, 20, 30, 40, 50, 60]
+    assert all(line["gradient_variance"] > 0 for line in metrics)
+    assert [line["step"] for line in metrics if "test_bound" in line] == [20, 40, 60]
+    result = json.loads(result)
+    assert result["step"] == 60
+    assert -64 * math.log(2) < result["test_log_likelihood"] < 0
+    assert result["train_standard_error"] > 0
+    names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert names == {f"{step:09d}.{kind}" for step in (40, 60) for kind in ("json", "safetensors")}
+
+
+def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path):
+    assert train(tmp_path / "again") == uninterrupted
+    assert train(tmp_path / "other", seed=1) != uninterrupted
+
+
+def test_tensorboard_reads_what_was_written(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    metrics, _ = train(tmp_path / "run")
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    found = [(event.step, event.value) for event in events.Scalars("objective")]
+    assert [step for step, _ in found] == [line["step"] for line in metrics]
+    assert [value for _, value in found] == pytest.approx([line["objective"] for line in metrics])
+
+
+@pytest.mark.parametrize("estimator", ["carms-s", "relax"])
+@pytest.mark.parametrize("when", [7, 20, 33, 59])
+def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(tmp_path, when, estimator):
+    class StopError(Exception):
+        pass
+
+    expected = train(tmp_path / "whole", estimator=estimator)
+    trainer = Trainer(Settings(**SMALL, estimator=estimator), tmp_path / "run")
+    update = trainer._update
+
+    def stopping(images):
+        if trainer.step == when:
+            raise StopError
+        return update(images)
+
+    trainer._update = stopping
+    with pytest.raises(StopError):
+        trainer.run()
+    assert train(tmp_path / "run", estimator=estimator) == expected
+
+
+def test_killed_without_warning(tmp_path):
+    path = tmp_path / "run"
+    flags = [*FLAGS, "--steps", "600"]
+    metrics, result = None, None
+    whole = tmp_path / "whole"
+    subprocess.run([*COMMAND, whole, *flags], check=True, capture_output=True)
+    expected = outcome(whole)
+    kills = 0
+    while result is None:
+        process = subprocess.Popen(
+            [*COMMAND, path, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 60
+        seen = path / "checkpoints"
+        known = set(seen.iterdir()) if seen.exists() else set()
+        while process.poll() is None and time.monotonic() < deadline:
+            if kills < 2 and seen.exists() and len(set(seen.iterdir()) - known) > 4:
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.002)
+        code = process.wait()
+        assert code in (0, -signal.SIGKILL)
+        if code == 0:
+            metrics, result = outcome(path)
+    assert kills == 2
+    assert (metrics, result) == expected
+
+
+def test_asked_to_stop_it_keeps_a_checkpoint_first(tmp_path):
+    path = tmp_path / "run"
+    flags = [*FLAGS, "--steps", "1000000", "--checkpoint-every", "1000000"]
+    process = subprocess.Popen(
+        [*COMMAND, path, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    while not (path / "metrics.jsonl").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "SIGTERM at step" in output
+    assert list((path / "checkpoints").glob("*.safetensors"))
+
+
+def damage_by_truncation(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def damage_by_one_bit(path):
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [damage_by_truncation, damage_by_one_bit, os.unlink])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_used(uninterrupted, tmp_path, damage):
+    path = tmp_path / "run"
+    train(path)
+    (path / "result.json").unlink()
+    damage(path / "checkpoints" / "000000060.safetensors")
+    with pytest.warns(UserWarning, match=r"000000060\.safetensors is damaged .*the one before"):
+        assert train(path) == uninterrupted
+
+
+def test_without_a_good_checkpoint_it_starts_anew(uninterrupted, tmp_path):
+    path = tmp_path / "run"
+    train(path)
+    (path / "result.json").unlink()
+    for checkpoint in (path / "checkpoints").glob("*.safetensors"):
+        damage_by_one_bit(checkpoint)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert train(path) == uninterrupted
+
+
+def test_another_run_is_refused_by_name(tmp_path):
+    train(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"other settings .seed: 0 there, 1 now"):
+        train(tmp_path / "run", seed=1)
+
+
+def test_a_finished_run_says_so(tmp_path):
+    train(tmp_path / "run")
+    done = subprocess.run(
+        [*COMMAND, tmp_path / "run", *FLAGS], capture_output=True, text=True, check=True
+    )
+    assert "is finished" in done.stdout
+    assert "test log likelihood" in done.stdout
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    trainer = Trainer(Settings(**SMALL), path)
+    real = os.fsync
+
+    def full(descriptor):
+        if trainer.step > 30:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(store.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        trainer.run()
+    monkeypatch.undo()
+    assert RunDirectory(path, Settings(**SMALL).to_json()).resume().step == 20
+    assert not list(path.rglob("*.partial"))
+
+
+def test_nan_stops_with_the_images(tmp_path):
+    trainer = Trainer(Settings(**SMALL), tmp_path / "run")
+    trainer._update = lambda images: math.nan
+    with pytest.raises(FloatingPointError, match=r"nan at step 1, for the images \[\d+, .*\]"):
+        trainer.run()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--estimator", "lorf"], "unknown estimator 'lorf'; did you mean loorf"),
+        (["--options", "colour=red"], "carms-s has no option colour"),
+        (["--options", "epsilon"], "name=value, got 'epsilon'"),
+        (["--steps", "0"], "steps must be at least 1, got 0"),
+    ],
+)
+def test_bad_settings_are_one_line_and_change_nothing(tmp_path, flags, message):
+    done = subprocess.run(
+        [*COMMAND, tmp_path / "run", *FLAGS, *flags], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert message in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_reach_the_estimator():
+    settings = Settings(estimator="carms-i", options=("orderings=one", "epsilon=0.25"))
+    assert repr(settings.make_estimator()).count("orderings='one', epsilon=0.25") == 1
+
+
+def tiny(seed=0):
+    source = torch.Generator().manual_seed(seed)
+    mean = torch.rand(5, generator=source)
+    model = DiscreteVae(5, (2, 3), "nonlinear", mean, source)
+    with torch.no_grad():
+        model.prior.copy_(torch.randn(2, 3, generator=source))
+    return model.double(), (torch.rand(4, 5, generator=source) < 0.5).double()
+
+
+def configurations_of_two():
+    rows = torch.tensor(list(itertools.product(range(3), repeat=2)))
+    return torch.nn.functional.one_hot(rows, 3).double()
+
+
+def joint(model, image, z):
+    """``log p(x, z)`` the slow way."""
+    pixels = model.decoder(2 * z.flatten() - 1).sigmoid()
+    likelihood = torch.where(image == 1, pixels, 1 - pixels).log().sum()
+    return likelihood + (z * model.prior.log_softmax(-1)).sum()
+
+
+def test_elbo_and_its_gradients_by_enumeration():
+    model, images = tiny()
+    points = configurations_of_two()
+    total = 0.0
+    for image in images:
+        logits = model.encoder(image - model.mean).view(2, 3)
+        for z in points:
+            log_q = (z * logits.log_softmax(-1)).sum()
+            total = total + log_q.exp() * (joint(model, image, z) - log_q)
+    expected = torch.autograd.grad(total, [*model.parameters()])
+    logits = model.logits(images)
+    value = carms.expectation(model.log_weight(images, logits), logits, "exact").sum()
+    torch.testing.assert_close(value, total)
+    found = torch.autograd.grad(value, [*model.parameters()])
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_bound_by_enumeration_and_from_below():
+    model, images = tiny()
+    points = configurations_of_two()
+    with torch.no_grad():
+        exact = torch.stack(
+            [torch.stack([joint(model, image, z) for z in points]).logsumexp(0) for image in images]
+        )
+        many = model.bound(images, 20_000, torch.Generator().manual_seed(0))
+        few = torch.stack(
+            [model.bound(images, 2, torch.Generator().manual_seed(s)) for s in range(300)]
+        )
+    torch.testing.assert_close(many, exact, rtol=0, atol=0.02)
+    assert (few.mean(0) < exact + 0.01).all()
+
+
+def test_binarised_pixels_have_their_probability():
+    pixels = torch.tensor([0, 1, 128, 254, 255], dtype=torch.uint8).expand(200_000, 5)
+    ones = binarised(pixels, torch.Generator().manual_seed(0)).double().mean(0)
+    expected = pixels[0].double() / 255
+    error = (expected * (1 - expected) / 200_000).sqrt()
+    assert ((ones - expected).abs() <= 5 * error).all()
+
+
+def test_plot(tmp_path):
+    for estimator, seed in itertools.product(("loorf", "carms-s"), (0, 1)):
+        train(tmp_path / f"{estimator}-{seed}", estimator=estimator, seed=seed)
+    runs = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+    command = [sys.executable, "-m", "carms", "plot", *runs, "--out", tmp_path / "curves.png"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "curves.png" in done.stdout
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "curves.svg").read_text().startswith("<?xml")
