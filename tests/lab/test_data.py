@@ -300,6 +300,7 @@ def flipped(contents):
         (b"<html>404</html>", "SHA-256"),
         (b"", "SHA-256"),
     ],
+    ids=range(6),
 )
 def test_damaged_file_is_named(tiny_mnist, tmp_path, contents, why):
     for name, good in TINY.items():
@@ -333,6 +334,7 @@ MATRIX = np.zeros((4, 5))
         (read_mat, mat(data=MATRIX, testdata=MATRIX + 2), "testdata must be .* from 0 to 1"),
         (read_mat, mat(data=MATRIX + np.nan, testdata=MATRIX), "data must be .* from 0 to 1"),
     ],
+    ids=range(15),
 )
 def test_bad_contents(read, contents, why):
     with pytest.raises(ValueError, match=why):
