@@ -25,7 +25,7 @@ class Circular(Copula):
     closed_form = True
 
     def _sample(self, uniforms: Uniforms) -> Tensor:
-        return (stratified_points(uniforms, self.samples) + uniforms(1)).frac()
+        return stratified_points(uniforms, self.samples).add_(uniforms(1)).frac_()
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         count = self.samples
@@ -70,7 +70,8 @@ def _mean_slope(gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
     edge = torch.minimum(reach, shorter).sub_(inner)
     far = reach.sub_(inner)
     near = far - edge
-    dent = (far + near).mul_(far).add_(near.mul_(near)).div_(longer * 6)
-    slope = (inner + longer).mul_(0.5).add_(gap)
+    both = far + near
+    dent = near.mul_(near).addcmul_(both, far).div_(longer * 6)
+    slope = torch.add(gap, inner + longer, alpha=0.5)
     inner.div_(shorter)
-    return (1 - inner).sub_(edge.div_(shorter).mul_(dent)).add_(inner.mul_(slope))
+    return (1 - inner).addcmul_(edge.div_(shorter), dent, value=-1).addcmul_(inner, slope)

@@ -10,7 +10,7 @@ __all__ = ["Stratified", "stratified_points"]
 
 def stratified_points(uniforms: Uniforms, samples: int) -> Tensor:
     """One point in each of ``samples`` equal strata, in random order."""
-    return (uniforms(samples).argsort(-1) + uniforms(samples)) / samples
+    return (uniforms(samples).argsort(-1) + uniforms(samples)).div_(samples)
 
 
 class Stratified(Copula):

@@ -55,8 +55,8 @@ class Carms(ScoreFunction):
         count = self.coupling.samples
         (ratio,) = draw.extra
         first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
-        weights = weights_from_pairs((first - second).unsqueeze(-1) * ratio, count)
-        return weights.flatten(0, 1) / (count * (count - 1) * self.groups)
+        difference = (first - second) / (count * (count - 1) * self.groups)
+        return weights_from_pairs(difference.unsqueeze(-1) * ratio, count).flatten(0, 1)
 
     def __repr__(self) -> str:
         groups = f", groups={self.groups}" if self.groups > 1 else ""
