@@ -5,10 +5,9 @@ from torch import Tensor
 
 from carms.constants import constant
 from carms.estimators.arms import probability_of_zero
-from carms.estimators.base import Direct, Draw, plain_numerics
+from carms.estimators.base import Direct, Draw
 from carms.evaluations import distinct
 from carms.gumbel import exponentials
-from carms.inputs import Distribution, Variables, probabilities
 from carms.pairs import pair_index
 from carms.randomness import uniform
 
@@ -38,19 +37,18 @@ class Arsm(Direct):
             raise ValueError(f"arsm needs at least 1 sample, got samples={samples}")
         self.samples = samples
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            swaps, _ = _swaps(probs.shape[-1], probs.device)
-            times = exponentials((self.samples, *probs.shape), probs, generator)
-            swapped = times[..., swaps]
-            z = (swapped / probs.unsqueeze(-2)).argmin(-1)
-            z = z.movedim(-1, 1).flatten(0, 1)
-            points, place = distinct(z)
-            possible = (probs > 0) & (probs < 1)
-            w = times / times.sum(-1, keepdim=True)
-            return Draw(variables, points, (w, place, possible))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        swaps, _ = _swaps(probs.shape[-1], probs.device)
+        times = exponentials((self.samples, *probs.shape), probs, generator)
+        swapped = times[..., swaps]
+        z = (swapped / probs.unsqueeze(-2)).argmin(-1)
+        z = z.movedim(-1, 1).flatten(0, 1)
+        points, place = distinct(z)
+        possible = (probs > 0) & (probs < 1)
+        w = times / times.sum(-1, keepdim=True)
+        return points, (w, place, possible)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         w, _, possible = draw.extra
@@ -105,14 +103,14 @@ class Arm(Direct):
             raise ValueError(f"arm draws pairs: samples must be even, got samples={samples}")
         self.samples = samples
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            zero = probability_of_zero(probabilities(variables.logits), "arm")
-            u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
-            indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
-            half = torch.where((zero > 0) & (zero < 1), 0.5 - u, 0)
-            return Draw(variables, indices, (half,))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        zero = probability_of_zero(probs, "arm")
+        u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
+        indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
+        half = torch.where((zero > 0) & (zero < 1), 0.5 - u, 0)
+        return indices, (half,)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         (half,) = draw.extra

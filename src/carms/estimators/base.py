@@ -119,11 +119,8 @@ class Estimator(ABC):
         return f"{type(self).__name__}(samples={self.samples})"
 
 
-class ScoreFunction(Estimator):
-    """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``."""
-
-    centred: bool = True
-    """Whether the weights of each variable add up to zero, so that the normaliser drops out."""
+class Drawing(Estimator):
+    """Estimators that know where to evaluate ``f`` from the probabilities alone."""
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
@@ -131,18 +128,11 @@ class ScoreFunction(Estimator):
             return Draw(variables, *self._draw(probabilities(variables.logits), generator))
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        logits = draw.variables.logits
         fz = check_values(fz, draw.indices.shape)
         value = self._value(draw, fz)
         if not torch.is_grad_enabled():
             return value
-        with plain_numerics(logits):
-            weights = self._weights(draw, fz.detach().to(computing_dtype(fz.dtype)))
-        wide = logits.to(computing_dtype(logits.dtype))
-        scores = wide if self.centred else wide.log_softmax(-1)
-        picked = scores.gather(-1, draw.indices.movedim(0, -1))
-        term = (picked * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
-        return value + (term - term.detach()).to(value.dtype)
+        return self._with_gradient(value, draw, fz.detach())
 
     @abstractmethod
     def _draw(
@@ -151,35 +141,48 @@ class ScoreFunction(Estimator):
         """Indices ``[N, *batch, D]`` and what to remember, from ``probs [*batch, D, C]``."""
 
     @abstractmethod
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        """Weights ``[N, *batch, D]``, or ``[N, *batch, 1]`` where all variables share them."""
+    def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor) -> Tensor:
+        """The value, whose backward pass also puts the estimate on the logits."""
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
         return fz.mean(0)
 
 
-class Direct(Estimator):
+class ScoreFunction(Drawing):
+    """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``."""
+
+    centred: bool = True
+    """Whether the weights of each variable add up to zero, so that the normaliser drops out."""
+
+    def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor) -> Tensor:
+        logits = draw.variables.logits
+        with plain_numerics(logits):
+            weights = self._weights(draw, fz.to(computing_dtype(fz.dtype)))
+        wide = logits.to(computing_dtype(logits.dtype))
+        scores = wide if self.centred else wide.log_softmax(-1)
+        picked = scores.gather(-1, draw.indices.movedim(0, -1))
+        term = (picked * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
+        return value + (term - term.detach()).to(value.dtype)
+
+    @abstractmethod
+    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        """Weights ``[N, *batch, D]``, or ``[N, *batch, 1]`` where all variables share them."""
+
+
+class Direct(Drawing):
     """Estimators that give the gradient of all logits as a tensor of their shape."""
 
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor) -> Tensor:
         logits = draw.variables.logits
-        fz = check_values(fz, draw.indices.shape)
-        value = self._value(draw, fz)
-        if not torch.is_grad_enabled():
-            return value
         with plain_numerics(logits):
             dtype = torch.promote_types(computing_dtype(fz.dtype), logits.dtype)
-            gradient = self._gradient(draw, fz.detach().to(dtype))
+            gradient = self._gradient(draw, fz.to(dtype))
         return put_gradient(value, logits, gradient)
 
     @abstractmethod
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         """``[*batch, D, C]`` from the values ``[N, *batch]``."""
-
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
-        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
-        return fz.mean(0)
 
 
 class Reparameterised(Estimator):

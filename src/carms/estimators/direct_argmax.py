@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Direct, Draw, plain_numerics
+from carms.estimators.base import Direct, Draw
 from carms.evaluations import neighbour_table, neighbours
 from carms.gumbel import exponentials, perturbed
-from carms.inputs import Distribution, Variables, probabilities
 
 __all__ = ["DirectArgmax"]
 
@@ -38,15 +37,12 @@ class DirectArgmax(Direct):
         self.samples = samples
         self.epsilon = epsilon
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            noisy = perturbed(
-                probs.log(), exponentials((self.samples, *probs.shape), probs, generator)
-            )
-            z = noisy.argmax(-1)
-            return Draw(variables, neighbours(z, probs), (z, noisy))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        noisy = perturbed(probs.log(), exponentials((self.samples, *probs.shape), probs, generator))
+        z = noisy.argmax(-1)
+        return neighbours(z, probs), (z, noisy)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         z, noisy = draw.extra

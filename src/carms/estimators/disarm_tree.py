@@ -5,8 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Direct, Draw, plain_numerics
-from carms.inputs import Distribution, Variables, probabilities
+from carms.estimators.base import Direct, Draw
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -44,12 +43,11 @@ class DisarmTree(Direct):
         self.samples = samples
         self.tree = tree
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            indices, subtrees = self._walk(probs, generator)
-            return Draw(variables, indices.flatten(0, 1), (probs, *subtrees))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        indices, subtrees = self._walk(probs, generator)
+        return indices.flatten(0, 1), (probs, *subtrees)
 
     def _walk(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Where both walkers of each pair arrive, ``[2, N / 2, *batch, D]``, and the subtrees

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
-from carms.estimators.base import Direct, Draw, plain_numerics
-from carms.inputs import Distribution, Variables, probabilities
+from carms.estimators.base import Direct, Draw
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -40,21 +39,18 @@ class FiniteDifference(Direct):
         self.samples = samples
         self.step = step
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            wide = precise_dtype(probs.device)
-            shape = self.samples, *probs.shape
-            sign = (uniform(shape, generator, probs.dtype, probs.device) < 0.5).to(probs.dtype)
-            sign = 2 * sign - 1
-            u = uniform((*shape[:-1], 1), generator, wide, probs.device)
-            shift = self.step * torch.stack((torch.zeros_like(sign), sign, -sign))
-            indices = (
-                Partition((probs.log() + shift).softmax(-1)).find(u.expand(3, *u.shape)).indices
-            )
-            possible = (probs > 0) & (probs < 1)
-            return Draw(variables, indices.squeeze(-1).flatten(0, 1), (sign, possible))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        wide = precise_dtype(probs.device)
+        shape = self.samples, *probs.shape
+        sign = (uniform(shape, generator, probs.dtype, probs.device) < 0.5).to(probs.dtype)
+        sign = 2 * sign - 1
+        u = uniform((*shape[:-1], 1), generator, wide, probs.device)
+        shift = self.step * torch.stack((torch.zeros_like(sign), sign, -sign))
+        indices = Partition((probs.log() + shift).softmax(-1)).find(u.expand(3, *u.shape)).indices
+        possible = (probs > 0) & (probs < 1)
+        return indices.squeeze(-1).flatten(0, 1), (sign, possible)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         sign, possible = draw.extra

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Direct, Draw, independent_samples, plain_numerics
-from carms.inputs import Distribution, Variables, probabilities
+from carms.estimators.base import Direct, Draw, independent_samples
 
 __all__ = ["Indecater"]
 
@@ -30,22 +29,21 @@ class Indecater(Direct):
             raise ValueError(f"indecater needs at least 1 sample, got samples={samples}")
         self.samples = samples
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            *batch, count, categories = probs.shape
-            z = independent_samples(probs, self.samples * max(1, count), generator)
-            if count == 0:
-                return Draw(variables, z, (probs,))
-            z = z.view(self.samples, count, 1, *batch, count)
-            which = torch.arange(count, device=z.device)
-            value = torch.arange(categories, device=z.device).view(-1, *[1] * (len(batch) + 1))
-            chosen = which.view(-1, *[1] * (len(batch) + 2)) == which
-            # An impossible category is replaced by what was drawn.
-            possible = probs.movedim(-1, 0) > 0
-            points = torch.where(chosen & possible, value, z)
-            return Draw(variables, points.flatten(0, 2), (probs,))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        *batch, count, categories = probs.shape
+        z = independent_samples(probs, self.samples * max(1, count), generator)
+        if count == 0:
+            return z, (probs,)
+        z = z.view(self.samples, count, 1, *batch, count)
+        which = torch.arange(count, device=z.device)
+        value = torch.arange(categories, device=z.device).view(-1, *[1] * (len(batch) + 1))
+        chosen = which.view(-1, *[1] * (len(batch) + 2)) == which
+        # An impossible category is replaced by what was drawn.
+        possible = probs.movedim(-1, 0) > 0
+        points = torch.where(chosen & possible, value, z)
+        return points.flatten(0, 2), (probs,)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         (probs,) = draw.extra

@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Direct, Draw, independent_samples, plain_numerics
+from carms.estimators.base import Direct, Draw, independent_samples
 from carms.evaluations import neighbour_table, neighbours
-from carms.inputs import Distribution, Variables, probabilities
 
 __all__ = ["LocalExpectation"]
 
@@ -31,12 +30,11 @@ class LocalExpectation(Direct):
             raise ValueError(f"local-expectation needs at least 1 sample, got samples={samples}")
         self.samples = samples
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            z = independent_samples(probs, self.samples, generator)
-            return Draw(variables, neighbours(z, probs), (z, probs))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        z = independent_samples(probs, self.samples, generator)
+        return neighbours(z, probs), (z, probs)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         z, probs = draw.extra

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
-from carms.estimators.base import Direct, Draw, independent_samples, plain_numerics
+from carms.estimators.base import Direct, Draw, independent_samples
 from carms.evaluations import neighbour_table, neighbours
-from carms.inputs import Distribution, Variables, probabilities
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -36,13 +35,12 @@ class MeasureValued(Direct):
             raise ValueError(f"measure-valued needs at least 1 sample, got samples={samples}")
         self.samples = samples
 
-    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            z = independent_samples(probs, self.samples, generator)
-            other = _all_but_one(probs, self.samples, generator)
-            return Draw(variables, neighbours(z, probs), (z, probs, other))
+    def _draw(
+        self, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        z = independent_samples(probs, self.samples, generator)
+        other = _all_but_one(probs, self.samples, generator)
+        return neighbours(z, probs), (z, probs, other)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         z, probs, other = draw.extra
