@@ -71,7 +71,8 @@ def _mean_slope(gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
     far = reach.sub_(inner)
     near = far - edge
     both = far + near
-    dent = near.mul_(near).addcmul_(both, far).div_(longer * 6)
+    dent = torch.addcmul(near.mul_(near), both, far).div_(longer * 6)
     slope = torch.add(gap, inner + longer, alpha=0.5)
     inner.div_(shorter)
-    return (1 - inner).addcmul_(edge.div_(shorter), dent, value=-1).addcmul_(inner, slope)
+    rest = torch.addcmul(1 - inner, edge.div_(shorter), dent, value=-1)
+    return torch.addcmul(rest, inner, slope)
