@@ -70,9 +70,7 @@ def _mean_slope(gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
     edge = torch.minimum(reach, shorter).sub_(inner)
     far = reach.sub_(inner)
     near = far - edge
-    both = far + near
-    dent = torch.addcmul(near.mul_(near), both, far).div_(longer * 6)
+    dent = (far + near).mul_(far).add_(near.mul_(near)).div_(longer * 6)
     slope = torch.add(gap, inner + longer, alpha=0.5)
     inner.div_(shorter)
-    rest = torch.addcmul(1 - inner, edge.div_(shorter), dent, value=-1)
-    return torch.addcmul(rest, inner, slope)
+    return (1 - inner).sub_(edge.div_(shorter).mul_(dent)).add_(inner.mul_(slope))
