@@ -282,7 +282,7 @@ def unord_with_many_samples() -> bool:
     """Whether a training step with 64 samples leaves finite gradients."""
     vae = Vae(STEP_SIZE)
     vae.step(carms.make("unord", samples=64))
-    return all(bool(weight.grad.isfinite().all()) for weight in vae.encoder.parameters())
+    return all(bool(weight.grad.isfinite().all()) for weight in vae.model.encoder.parameters())
 
 
 def main() -> None:

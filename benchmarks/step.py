@@ -3,14 +3,12 @@
 import argparse
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 
 import torch
 from timing import interleaved, print_table
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 import carms
+from carms.lab.models import DiscreteVae
 
 ESTIMATORS = {
     "loorf": ("loorf", {}),
@@ -28,38 +26,24 @@ LIMITS = {
 }
 
 
-def network(*sizes: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for inputs, outputs in pairwise(sizes):
-        layers += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.3)]
-    return nn.Sequential(*layers[:-1])
-
-
 class Vae:
-    """784-200-200-(D C) and back, batch 50, Adam for the networks and SGD for the prior."""
+    """The nonlinear network, batch 50, Adam for the networks and SGD for the prior."""
 
     def __init__(self, categories: int) -> None:
         self.shape = (200 // categories, categories)
-        width = self.shape[0] * self.shape[1]
-        self.encoder, self.decoder = network(784, 200, 200, width), network(width, 200, 200, 784)
-        self.prior = nn.Parameter(torch.zeros(self.shape))
-        weights = [*self.encoder.parameters(), *self.decoder.parameters()]
+        self.images = (torch.rand(50, 784) < 0.2).float()
+        self.model = DiscreteVae(
+            784, self.shape, "nonlinear", self.images.mean(0), torch.Generator().manual_seed(0)
+        )
+        weights = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
         self.optimisers = (
             torch.optim.Adam(weights, lr=1e-4, eps=1e-7, fused=True),
-            torch.optim.SGD([self.prior], lr=1e-2),
+            torch.optim.SGD([self.model.prior], lr=1e-2),
         )
-        self.images = (torch.rand(50, 784) < 0.2).float()
 
     def step(self, estimator: carms.estimators.Estimator) -> None:
-        logits = self.encoder(self.images).unflatten(-1, self.shape)
-        log_ratio = self.prior.log_softmax(-1) - logits.log_softmax(-1)
-
-        def elbo(z: Tensor) -> Tensor:
-            pixels = self.decoder(2 * z.flatten(-2) - 1)
-            target = self.images.expand_as(pixels)
-            nll = binary_cross_entropy_with_logits(pixels, target, reduction="none").sum(-1)
-            return torch.einsum("n...dc,...dc->n...", z, log_ratio) - nll
-
+        logits = self.model.logits(self.images)
+        elbo = self.model.log_weight(self.images, logits)
         loss = -estimator.expectation(elbo, logits).mean()
         for optimiser in self.optimisers:
             optimiser.zero_grad()

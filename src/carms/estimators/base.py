@@ -18,6 +18,7 @@ __all__ = [
     "Differentiating",
     "Direct",
     "Draw",
+    "Drawing",
     "Estimator",
     "Objective",
     "Reparameterised",

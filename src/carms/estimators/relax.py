@@ -65,7 +65,7 @@ class Relax(nn.Module, Differentiating):
                 f"{[*fz.shape, 1]} and depend on its input"
             )
         slopes = slope(self, control, relaxation.soft, create_graph=self.training)
-        return relaxation.gradient(fz.to(control.dtype), control, slopes, self.training)
+        return relaxation.gradient(fz, control, slopes, self.training)
 
     def __repr__(self) -> str:
         return f"Relax(samples={self.samples})"
