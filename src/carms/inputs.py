@@ -1,5 +1,6 @@
 """Where a user's values enter: every check of them, once."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
 from carms.precision import computing_dtype
+from carms.softmax import softmax
 
 __all__ = [
     "Distribution",
@@ -85,9 +87,9 @@ def _log(probs: Tensor) -> Tensor:
 
 def probabilities(logits: Tensor) -> Tensor:
     """``softmax(logits)`` outside the graph, or an error that names the bad logits."""
-    probs = logits.detach().to(computing_dtype(logits.dtype)).softmax(-1)
+    probs = softmax(logits.detach().to(computing_dtype(logits.dtype)))
     # One NaN or +inf, or nothing but -inf, makes every probability of a row NaN.
-    if _holds(lambda: probs[..., 0].isnan().any()):
+    if _holds(lambda: math.isnan(probs.sum())):
         row = logits.detach()[probs[..., 0].isnan()][0]
         what = (
             "NaN" if row.isnan().any() else "+inf" if row.isposinf().any() else "nothing but -inf"
@@ -137,13 +139,14 @@ def check_values(values: object, samples: torch.Size) -> Tensor:
         )
     if not values.is_floating_point():
         raise TypeError(f"f must return floating point values, got {values.dtype}")
-    if _holds(lambda: ~values.isfinite().all()):
+    # A sum can be infinite of finite values, but not the other way round.
+    if _holds(lambda: not math.isfinite(values.detach().sum())) and not values.isfinite().all():
         bad = int((~values.isfinite()).sum())
         raise ValueError(f"f returned NaN or infinity for {bad} of {values.numel()} samples")
     return values
 
 
-def _holds(condition: Callable[[], Tensor]) -> bool:
+def _holds(condition: Callable[[], Tensor | bool]) -> bool:
     """Look at values where that is possible: not while compiling, nor under ``vmap``."""
     if torch.compiler.is_compiling():
         return False

@@ -48,29 +48,27 @@ class Circular(Copula):
         width = width * count
         centre_a, centre_b = take_pairs(left * count + width / 2)
         width_a, width_b = take_pairs(width)
-        apart, half = (centre_a - centre_b).abs_(), (width_a + width_b).mul_(0.5)
-        # The gaps one way round the ring and the other.
-        gaps = torch.stack((apart.to(width.dtype), (count - apart).to(width.dtype)))
-        gaps.sub_(half).clamp_min_(0)
-        share = _mean_slope(gaps, torch.minimum(width_a, width_b), torch.maximum(width_a, width_b))
-        # One of the two is at least a half: subtract the one from that, not from a rounded sum.
-        small, large = torch.minimum(*share), torch.maximum(*share)
-        return large.sub_(1).add_(small).mul_(count / (count - 1))
+        shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
+        half = width_a.add_(width_b).mul_(0.5)
+        # The gap on the short way round the ring.
+        apart = (centre_a - centre_b).abs_()
+        gap = torch.minimum(apart, count - apart).to(half.dtype).sub_(half).clamp_min_(0)
+        # The slope on the long way is never longer than the longer interval (nor, within one
+        # interval, where there is no long way, than 1).
+        rest = torch.add(gap, half, alpha=2).add_(1 - count).clamp_min_(0).clamp_max_(1)
+        dents = _cubes(rest, torch.minimum(rest, shorter))
+        # On the short way x, the place in the shorter interval, runs through up to three parts:
+        # first all of the longer one is on the slope (`inner`), then some is (`edge`), then none.
+        reach = (1 - gap).clamp_min_(0)
+        inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
+        edge = torch.minimum(reach, shorter).sub_(inner)
+        dents.add_(_cubes(reach.sub_(inner), edge)).div_(longer * 6)
+        slope = longer.add_(inner).mul_(0.5).add_(gap).mul_(inner)
+        found = (shorter - inner).sub_(dents).add_(slope)
+        return found.div_(shorter.mul_((count - 1) / count))
 
 
-def _mean_slope(gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
-    """Mean of ``min(1, gap + x + y)`` over ``0 < x < shorter`` and ``0 < y < longer``.
-
-    ``x`` runs through up to three parts: first every ``y`` is on the slope (``inner``), then some
-    are (``edge``), then none is. No two nearly equal numbers are subtracted, so no digits are lost
-    however short the intervals are.
-    """
-    reach = (1 - gap).clamp_min_(0)
-    inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
-    edge = torch.minimum(reach, shorter).sub_(inner)
-    far = reach.sub_(inner)
-    near = far - edge
-    dent = (far + near).mul_(far).add_(near.mul_(near)).div_(longer * 6)
-    slope = torch.add(gap, inner + longer, alpha=0.5)
-    inner.div_(shorter)
-    return (1 - inner).sub_(edge.div_(shorter).mul_(dent)).add_(inner.mul_(slope))
+def _cubes(high: Tensor, step: Tensor) -> Tensor:
+    """``high^3 - (high - step)^3`` with all its digits."""
+    low = high - step
+    return (high + low).mul_(high).add_(low.mul_(low)).mul_(step)

@@ -94,7 +94,7 @@ class InverseCDF(Coupling):
         orders = make_orders(categories, self._mixture, probs.device)
         choice = uniform(probs.shape[:-1], generator, u.dtype, u.device)
         order = orders[(choice * len(orders)).long().clamp_max(len(orders) - 1)]
-        place = Partition(probs.gather(-1, order)).find(u).indices
+        place = Partition(probs.gather(-1, order)).category(u)
         indices = order.gather(-1, place)
         return indices, partial(self._lift, probs, indices)
 

@@ -11,6 +11,8 @@ __all__ = ["Located", "Partition"]
 
 # Up to here one cumulative sum over all categories is as fast as anything.
 _SMALL = 256
+# Up to here comparing with every end is faster than to search for the right one.
+_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,14 @@ class Partition:
         self._ends = sums.cumsum(-1, dtype=self._wide)
         self.total = self._ends[..., -1:]
 
+    def category(self, u: Tensor) -> Tensor:
+        """In whose interval each ``u [*batch, K]`` lies; never one of width zero."""
+        return self._search(u * self.total) if self._block == 1 else self.find(u).indices
+
     def find(self, u: Tensor) -> Located:
-        """The category in whose interval each ``u [*batch, K]`` lies; never one of width zero."""
+        """The :meth:`category` and its interval."""
         target = u * self.total
-        block = torch.searchsorted(self._ends, target, right=True)
-        block = block.clamp_max(self._ends.shape[-1] - 1)
+        block = self._search(target)
         if self._block == 1:
             return self.interval(block)
         start, size = self._start_and_size(block)
@@ -84,6 +89,16 @@ class Partition:
         left = start + (end - width).clamp_min(0) * scale
         width = (width * (scale / self.total)).to(self.probs.dtype)
         return Located(indices, left / self.total, width)
+
+    def _search(self, target: Tensor) -> Tensor:
+        """How many ends are at most ``target``, leaving out the last."""
+        last = self._ends.shape[-1] - 1
+        if last > _FEW:
+            return torch.searchsorted(self._ends, target, right=True).clamp_max(last)
+        found = (target >= self._ends[..., :1]).long()
+        for k in range(1, last):
+            found += target >= self._ends[..., k : k + 1]
+        return found
 
     def _start_and_size(self, block: Tensor) -> tuple[Tensor, Tensor]:
         end = self._ends.gather(-1, block)

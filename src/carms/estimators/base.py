@@ -11,8 +11,10 @@ from torch import Tensor
 
 from carms.couplings.partition import Partition
 from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.one_hot import one_hot
 from carms.precision import computing_dtype, precise_dtype
 from carms.randomness import uniform
+from carms.softmax import log_softmax
 
 __all__ = [
     "Differentiating",
@@ -62,8 +64,7 @@ class Draw:
 
     def one_hot(self, dtype: torch.dtype) -> Tensor:
         """The samples as one-hot vectors ``[N, *batch, D, C]``, whatever ``f`` sees."""
-        categories = torch.arange(self.variables.logits.shape[-1], device=self.indices.device)
-        return (self.indices.unsqueeze(-1) == categories).to(dtype)
+        return one_hot(self.indices, self.variables.logits.shape[-1], dtype)
 
 
 class Estimator(ABC):
@@ -161,7 +162,7 @@ class ScoreFunction(Drawing):
         with plain_numerics(logits):
             weights = self._weights(draw, fz.to(computing_dtype(fz.dtype)))
         wide = logits.to(computing_dtype(logits.dtype))
-        scores = wide if self.centred else wide.log_softmax(-1)
+        scores = wide if self.centred else log_softmax(wide)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
         term = (picked * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
         return value + (term - term.detach()).to(value.dtype)
@@ -354,4 +355,4 @@ def plain_numerics(like: Tensor) -> Iterator[None]:
 def independent_samples(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
     """``[samples, *batch]`` independent categories from ``probs [*batch, C]``."""
     u = uniform((*probs.shape[:-1], samples), generator, precise_dtype(probs.device), probs.device)
-    return Partition(probs).find(u).indices.movedim(-1, 0).contiguous()
+    return Partition(probs).category(u).movedim(-1, 0).contiguous()

@@ -48,7 +48,7 @@ class FiniteDifference(Direct):
         sign = 2 * sign - 1
         u = uniform((*shape[:-1], 1), generator, wide, probs.device)
         shift = self.step * torch.stack((torch.zeros_like(sign), sign, -sign))
-        indices = Partition((probs.log() + shift).softmax(-1)).find(u.expand(3, *u.shape)).indices
+        indices = Partition((probs.log() + shift).softmax(-1)).category(u.expand(3, *u.shape))
         possible = (probs > 0) & (probs < 1)
         return indices.squeeze(-1).flatten(0, 1), (sign, possible)
 

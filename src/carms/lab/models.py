@@ -6,9 +6,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from carms.estimators.base import Objective, independent_samples
+from carms.lab.likelihood import log_likelihood
+from carms.one_hot import one_hot
+from carms.softmax import log_softmax, softmax
 
 __all__ = ["DiscreteVae"]
 
@@ -62,13 +64,11 @@ class DiscreteVae(nn.Module):
         """``log p(x, z) - log q(z | x)`` as a function of ``z [N, *batch, D, C]``: its mean is the
         ELBO, the logarithm of the mean of its exponential the importance-weighted bound.
         """
-        log_ratio = self.prior.log_softmax(-1) - logits.log_softmax(-1)
+        log_ratio = log_softmax(self.prior) - log_softmax(logits)
 
         def of_samples(z: Tensor) -> Tensor:
             pixels = self.decoder(2 * z.flatten(-2) - 1)
-            target = images.expand_as(pixels)
-            loss = binary_cross_entropy_with_logits(pixels, target, reduction="none").sum(-1)
-            return torch.einsum("n...dc,...dc->n...", z, log_ratio.to(z.dtype)) - loss
+            return (z * log_ratio).sum((-2, -1)) + log_likelihood(pixels, images)
 
         return of_samples
 
@@ -77,12 +77,11 @@ class DiscreteVae(nn.Module):
         """``[*batch]``: the importance-weighted bound of ``log p(x)``, in chunks of samples."""
         logits = self.logits(images)
         log_weight = self.log_weight(images, logits)
-        probs = logits.softmax(-1)
-        categories = torch.arange(probs.shape[-1], device=probs.device)
+        probs = softmax(logits)
         total = torch.full(images.shape[:-1], -torch.inf, device=images.device)
         for start in range(0, samples, CHUNK):
             indices = independent_samples(probs, min(CHUNK, samples - start), generator)
-            z = (indices.unsqueeze(-1) == categories).to(logits.dtype)
+            z = one_hot(indices, probs.shape[-1], logits.dtype)
             total = torch.logaddexp(total, log_weight(z).logsumexp(0))
         return total - math.log(samples)
 
@@ -94,5 +93,5 @@ def perceptron(sizes: list[int], generator: torch.Generator) -> nn.Sequential:
         layer = nn.Linear(inputs, outputs)
         nn.init.xavier_uniform_(layer.weight, generator=generator)
         nn.init.zeros_(layer.bias)
-        layers += [layer, nn.LeakyReLU(SLOPE)]
+        layers += [layer, nn.LeakyReLU(SLOPE, inplace=True)]
     return nn.Sequential(*layers[:-1])

@@ -65,6 +65,8 @@ class Trainer:
         self.estimator = settings.make_estimator()
         self._shape_lazy_parameters()
         self.optimisers = self._make_optimisers()
+        groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
+        self._parameters = [parameter for group in groups for parameter in group["params"]]
         self.step = 0
         # Since the last line of metrics.
         self.objective = self.seconds = 0.0
@@ -155,7 +157,7 @@ class Trainer:
             order = torch.Generator().manual_seed((self.settings.seed << 32) + epoch)
             self._order = torch.randperm(len(self.train), generator=order)
         index = self._order[place * size : (place + 1) * size]
-        return index, binarised(self.train[index.to(self.device)], self.stream)
+        return index, binarised(self.train.index_select(0, index.to(self.device)), self.stream)
 
     def _update(self, images: Tensor) -> float:
         with self._precision():
@@ -167,8 +169,8 @@ class Trainer:
                 return elbo(z)
 
             value = self.estimator.expectation(counted, logits, self.stream).mean()
-        for optimiser in self.optimisers:
-            optimiser.zero_grad()
+        for parameter in self._parameters:
+            parameter.grad = None
         (-value).backward()
         for optimiser in self.optimisers:
             optimiser.step()

@@ -1,0 +1,46 @@
+"""The log likelihood of binary images, in as few passes over the pixels as possible."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+__all__ = ["log_likelihood"]
+
+
+def log_likelihood(pixels: Tensor, images: Tensor) -> Tensor:
+    """``[N, *batch]``: of ``images [*batch, P]``, zeros and ones, given logits ``pixels``.
+
+    >>> log_likelihood(torch.zeros(1, 2, 3), torch.ones(2, 3))
+    tensor([[-2.0794, -2.0794]])
+    """
+    found: Tensor = _LogLikelihood.apply(pixels, 2 * images - 1)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _LogLikelihood(torch.autograd.Function):
+    """``sum log sigmoid(sign * pixels)``: the backward pass needs the sigmoid anyway, and the
+    logarithm of the product of eight costs an eighth of theirs.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, pixels: Tensor, sign: Tensor) -> Tensor:
+        right = (pixels * sign).sigmoid_()
+        ctx.save_for_backward(pixels, sign, right)
+        product = right
+        while product.shape[-1] % 2 == 0 and product.shape[-1] > right.shape[-1] // 8:
+            product = torch.mul(*product.chunk(2, -1))
+        if product.amin() < torch.finfo(product.dtype).tiny:
+            # Too small to have all its digits; the logarithm is not.
+            return logsigmoid(pixels * sign).sum(-1)
+        return product.log().sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        pixels, sign, right = ctx.saved_tensors
+        slope = sign * upstream[0].unsqueeze(-1)
+        if torch.is_grad_enabled():
+            # To be differentiated once more, so it must be made of the pixels themselves.
+            return slope * (-pixels * sign).sigmoid(), None
+        return torch.addcmul(slope, slope, right, value=-1), None
