@@ -88,13 +88,15 @@ class InverseCDF(Coupling):
         if self._mixture is None:
             start = self._start(probs)
             rotated = _rotated(probs, start)
-            located = Partition(rotated).find(u)
-            indices = located.indices if start is None else (located.indices + start) % categories
+            located = Partition.of(rotated).find(u.movedim(-1, 0))
+            indices = located.indices.movedim(0, -1)
+            if start is not None:
+                indices = (indices + start) % categories
             return indices, partial(self._lift_in_order, located)
         orders = make_orders(categories, self._mixture, probs.device)
         choice = uniform(probs.shape[:-1], generator, u.dtype, u.device)
         order = orders[(choice * len(orders)).long().clamp_max(len(orders) - 1)]
-        place = Partition(probs.gather(-1, order)).category(u)
+        place = Partition.of(probs.gather(-1, order)).category(u.movedim(-1, 0)).movedim(0, -1)
         indices = order.gather(-1, place)
         return indices, partial(self._lift, probs, indices)
 
@@ -104,7 +106,7 @@ class InverseCDF(Coupling):
         start = self._start(probs)
         rotated = _rotated(probs, start)
         places = indices if start is None else (indices - start) % probs.shape[-1]
-        return self._lift_in_order(Partition(rotated).interval(places))
+        return self._lift_in_order(Partition.of(rotated).interval(places.movedim(-1, 0)))
 
     @property
     def _mixture(self) -> Literal["all"] | int | None:
@@ -123,8 +125,7 @@ class InverseCDF(Coupling):
         return (largest + 1) % probs.shape[-1] if at_the_end else largest
 
     def _lift_in_order(self, located: Located) -> Tensor:
-        left, width = located.left.movedim(-1, 0), located.width.movedim(-1, 0)
-        return self.copula.lift(left.contiguous(), width.contiguous())
+        return self.copula.lift(located.left, located.width)
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

@@ -1,5 +1,6 @@
-"""The unit interval cut into one piece per category, without a full cumulative sum."""
+"""The unit interval cut into one piece per category."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -9,15 +10,15 @@ from carms.precision import precise_dtype
 
 __all__ = ["Located", "Partition"]
 
+# Up to here comparing with the end of every category is faster than a search.
+_FEW = 16
 # Up to here one cumulative sum over all categories is as fast as anything.
 _SMALL = 256
-# Up to here comparing with every end is faster than to search for the right one.
-_FEW = 4
 
 
 @dataclass(frozen=True)
 class Located:
-    """Categories and the intervals they own, all ``[*batch, K]``: ends in double precision, lengths
+    """Categories and the intervals they own, all ``[K, *batch]``: ends in double precision, lengths
     in that of the probabilities.
     """
 
@@ -26,14 +27,51 @@ class Located:
     width: Tensor
 
 
-class Partition:
-    """Category ``c`` owns an interval of length ``probs[c] / probs.sum()``, in the given order.
+class Partition(ABC):
+    """Category ``c`` owns an interval of length ``probs[c] / probs.sum()``, in the given order."""
 
-    With many categories, their probabilities are added up in blocks, and only the blocks that a
-    look-up hits are ever accumulated in double precision: the cost is one pass over ``probs``.
+    @staticmethod
+    def of(probs: Tensor) -> "Partition":
+        """From ``probs [*batch, C]``, non-negative, not necessarily normalised."""
+        return _Few(probs) if probs.shape[-1] <= _FEW else _Many(probs)
 
-    Args:
-        probs: ``[*batch, C]``, non-negative, not necessarily normalised.
+    @abstractmethod
+    def category(self, u: Tensor) -> Tensor:
+        """In whose interval each ``u [K, *batch]`` lies; never one of width zero."""
+
+    @abstractmethod
+    def find(self, u: Tensor) -> Located:
+        """The :meth:`category` and its interval."""
+
+    @abstractmethod
+    def interval(self, indices: Tensor) -> Located:
+        """The intervals of given categories ``[K, *batch]``."""
+
+
+class _Few(Partition):
+    """Categories lead, so that all that is done to one of them is done to contiguous numbers."""
+
+    def __init__(self, probs: Tensor) -> None:
+        self._probs = probs.movedim(-1, 0).contiguous()
+        self._ends = self._probs.cumsum(0, dtype=precise_dtype(probs.device))
+
+    def category(self, u: Tensor) -> Tensor:
+        target = (u * self._ends[-1]).unsqueeze(1)
+        return (target >= self._ends[:-1]).sum(1)
+
+    def find(self, u: Tensor) -> Located:
+        return self.interval(self.category(u))
+
+    def interval(self, indices: Tensor) -> Located:
+        total = self._ends[-1]
+        width = self._probs.gather(0, indices).to(total.dtype)
+        left = (self._ends.gather(0, indices) - width).clamp_min(0)
+        return Located(indices, left / total, (width / total).to(self._probs.dtype))
+
+
+class _Many(Partition):
+    """Probabilities are added up in blocks, and only the blocks that a look-up hits are ever
+    accumulated in double precision: the cost is one pass over them.
     """
 
     def __init__(self, probs: Tensor) -> None:
@@ -53,15 +91,15 @@ class Partition:
         self.total = self._ends[..., -1:]
 
     def category(self, u: Tensor) -> Tensor:
-        """In whose interval each ``u [*batch, K]`` lies; never one of width zero."""
-        return self._search(u * self.total) if self._block == 1 else self.find(u).indices
+        if self._block > 1:
+            return self.find(u).indices
+        return self._search(u.movedim(0, -1) * self.total).movedim(-1, 0).contiguous()
 
     def find(self, u: Tensor) -> Located:
-        """The :meth:`category` and its interval."""
-        target = u * self.total
+        target = u.movedim(0, -1) * self.total
         block = self._search(target)
         if self._block == 1:
-            return self.interval(block)
+            return self._of_last(block)
         start, size = self._start_and_size(block)
         inside = self._inside(block)
         # The last positive entry ends at `inside[..., -1:]`: stay below it, whatever the rounding.
@@ -71,13 +109,22 @@ class Partition:
         return self._located(block, offset, inside)
 
     def interval(self, indices: Tensor) -> Located:
-        """The intervals of given categories ``[*batch, K]``."""
-        if self._block == 1:
-            width = self.probs.gather(-1, indices).to(self._wide)
-            left = (self._ends.gather(-1, indices) - width).clamp_min(0)
-            return Located(indices, left / self.total, (width / self.total).to(self.probs.dtype))
-        block = indices // self._block
-        return self._located(block, indices % self._block, self._inside(block))
+        return self._of_last(indices.movedim(0, -1))
+
+    def _of_last(self, indices: Tensor) -> Located:
+        """The :meth:`interval` of ``indices [*batch, K]``."""
+        if self._block > 1:
+            block = indices // self._block
+            return self._located(block, indices % self._block, self._inside(block))
+        width = self.probs.gather(-1, indices).to(self._wide)
+        left = (self._ends.gather(-1, indices) - width).clamp_min(0)
+        width = (width / self.total).to(self.probs.dtype)
+        return _leading(indices, left / self.total, width)
+
+    def _search(self, target: Tensor) -> Tensor:
+        """In which block ``target [*batch, K]`` is."""
+        found = torch.searchsorted(self._ends, target.contiguous(), right=True)
+        return found.clamp_max(self._ends.shape[-1] - 1)
 
     def _located(self, block: Tensor, offset: Tensor, inside: Tensor) -> Located:
         indices = block * self._block + offset
@@ -88,17 +135,7 @@ class Partition:
         end = inside.gather(-1, offset.unsqueeze(-1)).squeeze(-1)
         left = start + (end - width).clamp_min(0) * scale
         width = (width * (scale / self.total)).to(self.probs.dtype)
-        return Located(indices, left / self.total, width)
-
-    def _search(self, target: Tensor) -> Tensor:
-        """How many ends are at most ``target``, leaving out the last."""
-        last = self._ends.shape[-1] - 1
-        if last > _FEW:
-            return torch.searchsorted(self._ends, target, right=True).clamp_max(last)
-        found = (target >= self._ends[..., :1]).long()
-        for k in range(1, last):
-            found += target >= self._ends[..., k : k + 1]
-        return found
+        return _leading(indices, left / self.total, width)
 
     def _start_and_size(self, block: Tensor) -> tuple[Tensor, Tensor]:
         end = self._ends.gather(-1, block)
@@ -113,3 +150,8 @@ class Partition:
         values = self.probs.gather(-1, members.clamp_max(categories - 1).flatten(-2))
         values = values.reshape(members.shape).to(self._wide)
         return values.masked_fill_(members >= categories, 0).cumsum(-1)
+
+
+def _leading(*parts: Tensor) -> Located:
+    """From ``[*batch, K]`` each."""
+    return Located(*[part.movedim(-1, 0).contiguous() for part in parts])

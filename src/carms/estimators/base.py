@@ -354,5 +354,5 @@ def plain_numerics(like: Tensor) -> Iterator[None]:
 
 def independent_samples(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
     """``[samples, *batch]`` independent categories from ``probs [*batch, C]``."""
-    u = uniform((*probs.shape[:-1], samples), generator, precise_dtype(probs.device), probs.device)
-    return Partition(probs).category(u).movedim(-1, 0).contiguous()
+    u = uniform((samples, *probs.shape[:-1]), generator, precise_dtype(probs.device), probs.device)
+    return Partition.of(probs).category(u)

@@ -46,11 +46,12 @@ class FiniteDifference(Direct):
         shape = self.samples, *probs.shape
         sign = (uniform(shape, generator, probs.dtype, probs.device) < 0.5).to(probs.dtype)
         sign = 2 * sign - 1
-        u = uniform((*shape[:-1], 1), generator, wide, probs.device)
+        u = uniform(shape[:-1], generator, wide, probs.device)
         shift = self.step * torch.stack((torch.zeros_like(sign), sign, -sign))
-        indices = Partition((probs.log() + shift).softmax(-1)).category(u.expand(3, *u.shape))
+        moved = Partition.of((probs.log() + shift).softmax(-1))
+        indices = moved.category(u.expand(1, 3, *u.shape)).squeeze(0)
         possible = (probs > 0) & (probs < 1)
-        return indices.squeeze(-1).flatten(0, 1), (sign, possible)
+        return indices.flatten(0, 1), (sign, possible)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         sign, possible = draw.extra

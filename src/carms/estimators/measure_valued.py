@@ -55,11 +55,11 @@ def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None)
     """``[N, *batch, C]``: for each category, one drawn from all the others of ``probs``."""
     wide = precise_dtype(probs.device)
     p = probs.to(wide)
-    p = (p / p.sum(-1, keepdim=True)).unsqueeze(-2)
-    u = uniform((*probs.shape[:-1], samples, 1), generator, wide, probs.device)
+    p = p / p.sum(-1, keepdim=True)
+    u = uniform((samples, *probs.shape[:-1], 1), generator, wide, probs.device)
     # A uniform on [0, 1 - p_c], moved beyond the interval of c if it is not below it.
     u = u * (1 - p)
     u = torch.where(u < p.cumsum(-1) - p, u, u + p)
-    found = Partition(probs).find(u.flatten(-2).clamp_max(1 - torch.finfo(wide).eps / 2))
-    others: Tensor = found.indices.unflatten(-1, (samples, -1)).movedim(-2, 0)
-    return others
+    u = u.clamp_max(1 - torch.finfo(wide).eps / 2).movedim(-1, 1)
+    others: Tensor = Partition.of(probs).category(u.flatten(0, 1)).unflatten(0, (samples, -1))
+    return others.movedim(1, -1)

@@ -15,7 +15,7 @@ def log_likelihood(pixels: Tensor, images: Tensor) -> Tensor:
     >>> log_likelihood(torch.zeros(1, 2, 3), torch.ones(2, 3))
     tensor([[-2.0794, -2.0794]])
     """
-    found: Tensor = _LogLikelihood.apply(pixels, 2 * images - 1)  # type: ignore[no-untyped-call]
+    found: Tensor = _LogLikelihood.apply(pixels.to(images.dtype), 2 * images - 1)  # type: ignore[no-untyped-call]
     return found
 
 
