@@ -8,7 +8,7 @@ import torch
 from timing import interleaved, print_table
 
 import carms
-from carms.lab.models import DiscreteVae
+from carms.lab.vae import DiscreteVae
 
 ESTIMATORS = {
     "loorf": ("loorf", {}),
@@ -33,7 +33,7 @@ class Vae:
         self.shape = (200 // categories, categories)
         self.images = (torch.rand(50, 784) < 0.2).float()
         self.model = DiscreteVae(
-            784, self.shape, "nonlinear", self.images.mean(0), torch.Generator().manual_seed(0)
+            self.shape, "nonlinear", self.images.mean(0), torch.Generator().manual_seed(0)
         )
         weights = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
         self.optimisers = (

@@ -1,9 +1,13 @@
 """The commands, as a user types them."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+
+from carms.lab.paper import printed
+from carms.lab.settings import Settings
 
 
 def carms(*arguments, check=True, **environment):
@@ -18,7 +22,7 @@ def carms(*arguments, check=True, **environment):
 
 def test_help_suffices():
     commands = carms("--help").stdout
-    for name in ("vae", "evaluate", "plot", "toy", "data"):
+    for name in ["vae", "complete", "evaluate", "plot", "variance", "toy", "correlations", "data"]:
         assert name in commands
     flags = carms("vae", "--help").stdout
     for flag in ("--dataset", "--estimator", "--options", "--eval-samples", "--precision"):
@@ -42,6 +46,44 @@ def test_train_evaluate_and_draw(tmp_path):
     for name in ("reconstructions", "samples"):
         assert (run / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "at step 30, 7 samples" in carms("evaluate", run, "--samples", 7).stdout
+    repetitions = ("--repetitions", 20, "--images", 3)
+    done = carms("variance", run, *repetitions, "--estimators", "loorf", "carms-s")
+    assert "at step 30, 4 samples" in done.stdout
+    found = json.loads((run / "variance-30.json").read_text())["found"]
+    assert [one["estimator"] for one in found] == ["loorf", "carms-s"]
+    done = carms("variance", run, "--step", 7, check=False)
+    assert "no checkpoint of step 7; it has 30" in done.stderr
+    assert done.returncode == 1
+
+
+def test_complete(tmp_path):
+    run = tmp_path / "run"
+    flags = ("--dataset", "digits", "--categories", 4, "--steps", 30, "--log-every", 10)
+    done = carms("complete", *flags, "--eval-samples", 5, "--out", run)
+    assert "test log likelihood" in done.stdout
+    assert (run / "completions.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((run / "config.json").read_text())["task"] == "complete"
+    other = carms("vae", *flags, "--eval-samples", 5, "--out", run, check=False)
+    assert "task: 'complete' there, 'vae' now" in other.stderr
+
+
+def test_correlations(tmp_path):
+    done = carms("correlations", "--probs", 1, 2, 3, "--out", tmp_path / "correlations.png")
+    assert "Gumbel-max, Dirichlet" in done.stdout
+    assert (tmp_path / "correlations.png").read_bytes().startswith(b"\x89PNG")
+    bad = carms("correlations", "--probs", 1, 0, check=False)
+    assert "at least two positive numbers" in bad.stderr
+
+
+def test_the_tables_of_the_paper():
+    def cell(part, **changes):
+        return printed(Settings(**{"categories": 3, "estimator": "loorf", **changes}), part)
+
+    assert cell("test", network="linear").mean == -105.17
+    assert cell("train", task="complete").mean == -58.19
+    assert cell("test", network="linear", latents=7) is None
+    assert cell("test", network="linear", samples=2) is None
+    assert cell("test", dataset="digits") is None
 
 
 def test_a_run_that_is_not_there(tmp_path):

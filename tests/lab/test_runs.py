@@ -10,14 +10,11 @@ import sys
 import time
 
 import pytest
-import torch
 
-import carms
 from carms.lab import store
-from carms.lab.models import DiscreteVae
 from carms.lab.settings import Settings
 from carms.lab.store import RunDirectory
-from carms.lab.training import Trainer, binarised
+from carms.lab.training import Trainer
 
 SMALL = {
     "dataset": "digits",
@@ -36,13 +33,15 @@ FLAGS = [
 ]
 
 
-def without_timings(path):
-    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k != "milliseconds"} for line in lines]
+TIMINGS = ("milliseconds", "training_seconds", "evaluation_seconds")
 
 
 def outcome(path):
-    return without_timings(path), (path / "result.json").read_text()
+    """Metrics and result, timings aside."""
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    lines.append(json.loads((path / "result.json").read_text()))
+    *metrics, result = [{k: v for k, v in line.items() if k not in TIMINGS} for line in lines]
+    return metrics, result
 
 
 def train(path, **changes):
@@ -59,10 +58,11 @@ def uninterrupted(tmp_path_factory):
 def test_a_run_is_a_directory(tmp_path):
     metrics, result = train(tmp_path / "run")
     assert [line["step"] for line in metrics] == [10, 20, 30, 40, 50, 60]
-    assert all(line["gradient_variance"] > 0 for line in metrics)
+    for name in ("gradient_variance", "contribution_variance"):
+        assert all(line[name] > 0 for line in metrics)
     assert [line["step"] for line in metrics if "test_bound" in line] == [20, 40, 60]
-    result = json.loads(result)
     assert result["step"] == 60
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["training_seconds"] > 0
     assert -64 * math.log(2) < result["test_log_likelihood"] < 0
     assert result["train_standard_error"] > 0
     names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
@@ -85,14 +85,16 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert [value for _, value in found] == pytest.approx([line["objective"] for line in metrics])
 
 
-@pytest.mark.parametrize("estimator", ["carms-s", "relax"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"estimator": "relax"}, {"task": "complete"}], ids=["vae", "relax", "complete"]
+)
 @pytest.mark.parametrize("when", [7, 20, 33, 59])
-def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(tmp_path, when, estimator):
+def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(tmp_path, when, changes):
     class StopError(Exception):
         pass
 
-    expected = train(tmp_path / "whole", estimator=estimator)
-    trainer = Trainer(Settings(**SMALL, estimator=estimator), tmp_path / "run")
+    expected = train(tmp_path / "whole", **changes)
+    trainer = Trainer(Settings(**SMALL, **changes), tmp_path / "run")
     update = trainer._update
 
     def stopping(images):
@@ -103,7 +105,7 @@ def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(tmp_path, when, estimat
     trainer._update = stopping
     with pytest.raises(StopError):
         trainer.run()
-    assert train(tmp_path / "run", estimator=estimator) == expected
+    assert train(tmp_path / "run", **changes) == expected
 
 
 def test_killed_without_warning(tmp_path):
@@ -242,68 +244,6 @@ def test_bad_settings_are_one_line_and_change_nothing(tmp_path, flags, message):
 def test_options_reach_the_estimator():
     settings = Settings(estimator="carms-i", options=("orderings=one", "epsilon=0.25"))
     assert repr(settings.make_estimator()).count("orderings='one', epsilon=0.25") == 1
-
-
-def tiny(seed=0):
-    source = torch.Generator().manual_seed(seed)
-    mean = torch.rand(5, generator=source)
-    model = DiscreteVae(5, (2, 3), "nonlinear", mean, source)
-    with torch.no_grad():
-        model.prior.copy_(torch.randn(2, 3, generator=source))
-    return model.double(), (torch.rand(4, 5, generator=source) < 0.5).double()
-
-
-def configurations_of_two():
-    rows = torch.tensor(list(itertools.product(range(3), repeat=2)))
-    return torch.nn.functional.one_hot(rows, 3).double()
-
-
-def joint(model, image, z):
-    """``log p(x, z)`` the slow way."""
-    pixels = model.decoder(2 * z.flatten() - 1).sigmoid()
-    likelihood = torch.where(image == 1, pixels, 1 - pixels).log().sum()
-    return likelihood + (z * model.prior.log_softmax(-1)).sum()
-
-
-def test_elbo_and_its_gradients_by_enumeration():
-    model, images = tiny()
-    points = configurations_of_two()
-    total = 0.0
-    for image in images:
-        logits = model.encoder(image - model.mean).view(2, 3)
-        for z in points:
-            log_q = (z * logits.log_softmax(-1)).sum()
-            total = total + log_q.exp() * (joint(model, image, z) - log_q)
-    expected = torch.autograd.grad(total, [*model.parameters()])
-    logits = model.logits(images)
-    value = carms.expectation(model.log_weight(images, logits), logits, "exact").sum()
-    torch.testing.assert_close(value, total)
-    found = torch.autograd.grad(value, [*model.parameters()])
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other)
-
-
-def test_the_bound_by_enumeration_and_from_below():
-    model, images = tiny()
-    points = configurations_of_two()
-    with torch.no_grad():
-        exact = torch.stack(
-            [torch.stack([joint(model, image, z) for z in points]).logsumexp(0) for image in images]
-        )
-        many = model.bound(images, 20_000, torch.Generator().manual_seed(0))
-        few = torch.stack(
-            [model.bound(images, 2, torch.Generator().manual_seed(s)) for s in range(300)]
-        )
-    torch.testing.assert_close(many, exact, rtol=0, atol=0.02)
-    assert (few.mean(0) < exact + 0.01).all()
-
-
-def test_binarised_pixels_have_their_probability():
-    pixels = torch.tensor([0, 1, 128, 254, 255], dtype=torch.uint8).expand(200_000, 5)
-    ones = binarised(pixels, torch.Generator().manual_seed(0)).double().mean(0)
-    expected = pixels[0].double() / 255
-    error = (expected * (1 - expected) / 200_000).sqrt()
-    assert ((ones - expected).abs() <= 5 * error).all()
 
 
 def test_plot(tmp_path):

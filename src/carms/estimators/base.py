@@ -167,6 +167,15 @@ class ScoreFunction(Drawing):
         term = (picked * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
         return value + (term - term.detach()).to(value.dtype)
 
+    def contributions(self, draw: Draw, fz: Tensor) -> Tensor:
+        """``[N, *batch, D, C]``, one for each sample, whose mean is the gradient."""
+        fz = check_values(fz, draw.indices.shape).detach()
+        with plain_numerics(fz):
+            probs = probabilities(draw.variables.logits)
+            weights = self._weights(draw, fz.to(computing_dtype(fz.dtype)))
+            score = draw.one_hot(probs.dtype) - probs
+            return len(fz) * weights.unsqueeze(-1) * score
+
     @abstractmethod
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         """Weights ``[N, *batch, D]``, or ``[N, *batch, 1]`` where all variables share them."""

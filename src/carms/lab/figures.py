@@ -12,9 +12,9 @@ import torch
 from matplotlib.figure import Figure
 
 from carms.lab.data import Dataset
-from carms.lab.models import DiscreteVae
+from carms.lab.evaluation import binarised
+from carms.lab.latent import LatentModel
 from carms.lab.store import RunDirectory
-from carms.lab.training import binarised
 
 __all__ = ["colour", "draw_curves", "draw_images", "save_figure"]
 
@@ -30,8 +30,14 @@ _COLOURS = {
 }
 _OTHERS = ("#56B4E9", "#8C6D31", "#7B4173", "#637939", "#843C39")
 
+_TITLES = {
+    "reconstructions": "test image, reconstruction",
+    "samples": "samples of the model",
+    "completions": "test image, lower half predicted from the upper one",
+}
+
 _PANELS = (
-    ("objective", "ELBO of the training batches, nats"),
+    ("objective", "objective of the training batches, nats"),
     ("test_bound", "bound of the test set, 10 samples, nats"),
     ("gradient_variance", "variance of the logits' gradient"),
 )
@@ -83,31 +89,18 @@ def draw_curves(runs: Sequence[Path], out: Path) -> list[Path]:
     return save_figure(figure, out)
 
 
-def draw_images(model: DiscreteVae, data: Dataset, directory: Path) -> list[Path]:
-    """Test images with their reconstructions, and samples of the model."""
-    stream = torch.Generator(model.prior.device).manual_seed(0)
-    shape = data.height, data.width
-    with torch.no_grad():
-        images = binarised(data.test[:16].to(model.prior.device), stream)
-        best = model.logits(images).argmax(-1)
-        some = torch.distributions.Categorical(logits=model.prior).probs
-        drawn = torch.multinomial(some, 32, replacement=True, generator=stream).T
-        means = [
-            model.decoder(
-                2 * torch.nn.functional.one_hot(z, model.shape[1]).float().flatten(-2) - 1
-            ).sigmoid()
-            for z in (best, drawn)
-        ]
-    rows = torch.stack((images, means[0]), 1).flatten(0, 1)
-    pictures = {"reconstructions": rows, "samples": means[1]}
-    titles = {"reconstructions": "test image, reconstruction", "samples": "samples of the model"}
+def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path]:
+    """What the model makes of test images, a picture each."""
+    device = model.mean.device
+    stream = torch.Generator(device).manual_seed(0)
+    images = binarised(data.test[:16].to(device), stream)
     paths = []
-    for name, values in pictures.items():
+    for name, values in model.pictures(images, stream).items():
         figure, axes = plt.subplots(4, 8, figsize=(8, 4.3), layout="constrained")
         for axis, value in zip(axes.flat, values, strict=True):
-            axis.imshow(value.view(shape).cpu(), cmap="gray_r", vmin=0, vmax=1)
+            axis.imshow(value.view(data.height, data.width).cpu(), cmap="gray_r", vmin=0, vmax=1)
             axis.set_axis_off()
-        figure.suptitle(titles[name])
+        figure.suptitle(_TITLES[name])
         paths += save_figure(figure, directory / f"{name}.png")
     return paths
 

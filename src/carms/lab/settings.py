@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from carms.estimators import Estimator, make
 
@@ -14,8 +16,10 @@ class Settings:
     """A run. The defaults are those of the paper.
 
     Attributes:
+        task: ``"vae"``, or ``"complete"``: the lower half of an image from the upper one.
         dataset: dynamic-mnist, fashion-mnist, omniglot, static-mnist or digits.
-        network: one layer each way, or three.
+        upright: no-upright leaves Omniglot mirrored at its diagonal, as it is in its file.
+        network: with hidden layers, or one layer each way.
         categories: per latent variable.
         latents: variables; 200 / categories unless told.
         samples: per gradient; as many as categories unless told.
@@ -28,14 +32,16 @@ class Settings:
         seed: of everything that is left to chance.
         log_every: steps between lines of ``metrics.jsonl``.
         eval_every: steps between evaluations on a part of the test set; 0 for none.
-        eval_samples: samples of the bound at the end.
+        eval_samples: samples of the log likelihood at the end; 100, or 1,000 to complete.
         checkpoint_every: steps between checkpoints.
         precision: of the networks.
     """
 
+    task: Annotated[Literal["vae", "complete"], tyro.conf.Suppress] = "vae"
     dataset: Literal["dynamic-mnist", "fashion-mnist", "omniglot", "static-mnist", "digits"] = (
         "dynamic-mnist"
     )
+    upright: bool = True
     network: Literal["linear", "nonlinear"] = "nonlinear"
     categories: int = 10
     latents: int | None = None
@@ -49,14 +55,15 @@ class Settings:
     seed: int = 0
     log_every: int = 1000
     eval_every: int = 0
-    eval_samples: int = 100
+    eval_samples: int | None = None
     checkpoint_every: int = 10_000
     precision: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("categories", "batch", "steps", "log_every", "eval_samples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("categories", "latents", "batch", "steps", "log_every", "eval_samples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         if self.eval_every < 0 or self.checkpoint_every < 1:
             raise ValueError("eval_every must not be negative, and checkpoint_every at least 1")
         self.make_estimator()
@@ -65,6 +72,11 @@ class Settings:
     def shape(self) -> tuple[int, int]:
         """``(D, C)``."""
         return self.latents or 200 // self.categories, self.categories
+
+    @property
+    def likelihood_samples(self) -> int:
+        """Of the log likelihood at the end."""
+        return self.eval_samples or (100 if self.task == "vae" else 1000)
 
     def make_estimator(self) -> Estimator:
         """The estimator, with its options."""

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-__all__ = ["Checkpoint", "RunDirectory"]
+__all__ = ["Checkpoint", "RunDirectory", "write_json"]
 
 KEPT = 2
 
@@ -47,7 +47,7 @@ class RunDirectory:
         known = self.config_of(path)
         if known is None:
             self._checkpoints.mkdir(parents=True, exist_ok=True)
-            write_atomically(path / "config.json", _json(config))
+            write_json(path / "config.json", config)
         elif known != config:
             changed = [
                 f"{name}: {known.get(name)!r} there, {config.get(name)!r} now"
@@ -76,7 +76,7 @@ class RunDirectory:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json``: the run is over."""
-        write_atomically(self.path / "result.json", _json(result))
+        write_json(self.path / "result.json", result)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -107,10 +107,21 @@ class RunDirectory:
             "metrics_size": size,
         }
         # The manifest comes last: without it there is no checkpoint.
-        write_atomically(self._manifest(step), _json(manifest))
+        write_json(self._manifest(step), manifest)
         for old in self._steps()[KEPT:]:
             self._manifest(old).unlink()
             self._tensors(old).unlink(missing_ok=True)
+
+    def checkpoint(self, step: int | None = None) -> Checkpoint:
+        """That of a step, or else the newest good one; an error if there is none."""
+        kept = sorted(self._steps())
+        if step is not None and step not in kept:
+            known = ", ".join(f"{one:,}" for one in kept) or "none"
+            raise ValueError(f"{self.path} has no checkpoint of step {step:,}; it has {known}")
+        found = self.last_checkpoint() if step is None else self._read(step)
+        if found is None:
+            raise ValueError(f"the run in {self.path} has no good checkpoint yet")
+        return found
 
     def last_checkpoint(self) -> Checkpoint | None:
         """The newest good one; a damaged one is named in a warning and passed over."""
@@ -127,16 +138,19 @@ class RunDirectory:
     def _good_checkpoints(self) -> Iterator[Checkpoint]:
         for step in self._steps():
             try:
-                manifest = json.loads(self._manifest(step).read_text())
-                data = self._tensors(step).read_bytes()
-                if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
-                    raise ValueError("its checksum is wrong")
-                yield Checkpoint(manifest["step"], load(data), manifest["metrics_size"])
+                yield self._read(step)
             except (OSError, ValueError, KeyError, SafetensorError) as error:
                 warnings.warn(
                     f"checkpoint {self._tensors(step)} is damaged ({error}): using the one before",
                     stacklevel=3,
                 )
+
+    def _read(self, step: int) -> Checkpoint:
+        manifest = json.loads(self._manifest(step).read_text())
+        data = self._tensors(step).read_bytes()
+        if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
+            raise ValueError(f"the checksum of {self._tensors(step)} is wrong")
+        return Checkpoint(manifest["step"], load(data), manifest["metrics_size"])
 
     def _steps(self) -> list[int]:
         """Of all checkpoints, the newest first."""
@@ -169,5 +183,6 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.close(directory)
 
 
-def _json(data: Mapping[str, Any]) -> bytes:
-    return (json.dumps(data, indent=2) + "\n").encode()
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Atomically."""
+    write_atomically(path, (json.dumps(data, indent=2) + "\n").encode())

@@ -15,19 +15,28 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 import carms
-from carms.lab.data import Dataset, load
-from carms.lab.models import DiscreteVae
+from carms.estimators.base import ScoreFunction
+from carms.lab.completion import Completion
+from carms.lab.data import load
+from carms.lab.evaluation import OnPart, binarised, evaluate, mean_bound
+from carms.lab.latent import LatentModel
 from carms.lab.settings import Settings
 from carms.lab.store import RunDirectory
+from carms.lab.vae import DiscreteVae
+from carms.lab.variance import contribution_variance, gradient_variance
 
-__all__ = ["InterruptedRunError", "Trainer", "evaluate"]
+__all__ = ["InterruptedRunError", "Trainer"]
 
 # Independent gradients at a fixed batch, of which a logged variance is made.
 REPETITIONS = 10
-# Images that are evaluated at a time.
-CHUNK = 250
 # Of learned estimators.
 LEARNED_RATE = 1e-3
+
+
+MODELS: dict[str, type[DiscreteVae] | type[Completion]] = {
+    "vae": DiscreteVae,
+    "complete": Completion,
+}
 
 
 class InterruptedRunError(Exception):
@@ -52,15 +61,15 @@ class Trainer:
         data_root: Path | None = None,
     ) -> None:
         self.settings, self.device = settings, torch.device(device)
-        self.data = load(settings.dataset, data_root)
+        self.data = load(settings.dataset, data_root, upright=settings.upright)
         self.train = self.data.train.to(self.device)
         self.directory = RunDirectory(path, settings.to_json())
         # Training draws from one stream, whose state is kept; all else has streams of its own.
         self.stream = torch.Generator(self.device).manual_seed(settings.seed)
         mean = self.train.double().mean(0).div(255).float()
         weights = torch.Generator().manual_seed(settings.seed)
-        self.model = DiscreteVae(
-            self.train.shape[1], settings.shape, settings.network, mean.cpu(), weights
+        self.model: LatentModel = MODELS[settings.task](
+            settings.shape, settings.network, mean.cpu(), weights
         ).to(self.device)
         self.estimator = settings.make_estimator()
         self._shape_lazy_parameters()
@@ -70,24 +79,34 @@ class Trainer:
         self.step = 0
         # Since the last line of metrics.
         self.objective = self.seconds = 0.0
+        self.seconds_in_all = 0.0
         self._evaluations = 0
 
     @staticmethod
-    def of_run(path: Path, device: torch.device | str = "cpu") -> "Trainer":
-        """The run in a directory, as its last good checkpoint has it."""
+    def of_run(
+        path: Path, device: torch.device | str = "cpu", step: int | None = None
+    ) -> "Trainer":
+        """The run in a directory, as its last good checkpoint has it, or that of a step."""
         config = RunDirectory.config_of(path)
         if config is None:
             raise ValueError(f"there is no run in {path}")
         trainer = Trainer(Settings.from_json(config), path, device)
-        checkpoint = trainer.directory.last_checkpoint()
-        if checkpoint is None:
-            raise ValueError(f"the run in {path} has no checkpoint yet")
+        checkpoint = trainer.directory.checkpoint(step)
         trainer._restore(checkpoint.tensors)
         trainer.step = checkpoint.step
         return trainer
 
-    def run(self, on_line: Callable[[dict[str, Any]], None] = lambda line: None) -> dict[str, Any]:
-        """Train to the end, and give what ``result.json`` has; at once if it is there already."""
+    def run(
+        self,
+        on_line: Callable[[dict[str, Any]], None] = lambda line: None,
+        on_part: OnPart = lambda done, total: None,
+    ) -> dict[str, Any]:
+        """Train to the end, evaluate, and give what ``result.json`` has; at once if it is there.
+
+        Args:
+            on_line: is given each line of metrics.
+            on_part: is told how many images are evaluated, and of how many.
+        """
         if self.directory.result is not None:
             return self.directory.result
         checkpoint = self.directory.resume()
@@ -97,8 +116,15 @@ class Trainer:
         with _signals_noted() as noted:
             self._train(on_line, noted)
         settings = self.settings
-        result = evaluate(self.model, self.data, settings.eval_samples, settings.seed)
-        self.directory.finish({"step": self.step, **result, "versions": _versions()})
+        started = time.perf_counter()
+        result = evaluate(
+            self.model, self.data, settings.likelihood_samples, settings.seed, on_part
+        )
+        seconds = {
+            "training_seconds": self.seconds_in_all,
+            "evaluation_seconds": time.perf_counter() - started,
+        }
+        self.directory.finish({"step": self.step, **result, **seconds, "versions": _versions()})
         final = self.directory.result
         assert final is not None
         return final
@@ -118,7 +144,7 @@ class Trainer:
                         f"{index.tolist()} of the training set"
                     )
                 self.objective += value
-                self.seconds += time.perf_counter() - started
+                self._add_time(time.perf_counter() - started)
                 last = self.step == settings.steps
                 if self.step % settings.log_every == 0 or last:
                     line = self._line(images)
@@ -134,13 +160,17 @@ class Trainer:
                         f"{name} at step {self.step}; the same command goes on"
                     )
 
+    def _add_time(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.seconds_in_all += seconds
+
     def _line(self, images: Tensor) -> dict[str, float]:
         """What is logged of the steps since the last line, which then begin anew."""
         count = (self.step - 1) % self.settings.log_every + 1
         line = {
             "step": self.step,
             "objective": self.objective / count,
-            **self._gradient_variance(images),
+            **self._variances(images),
             **self._test_bound(),
             "evaluations": self._evaluations,
             "milliseconds": 1e3 * self.seconds / count,
@@ -180,18 +210,15 @@ class Trainer:
         half = self.settings.precision == "bfloat16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
 
-    def _gradient_variance(self, images: Tensor) -> dict[str, float]:
-        """Of the gradient with respect to the logits, over repetitions at the same batch."""
+    def _variances(self, images: Tensor) -> dict[str, float]:
+        """Of the gradient with respect to the logits, at the same batch."""
         stream = torch.Generator(self.device).manual_seed(self.settings.seed + 1 + self.step)
-        logits = self.model.logits(images).detach()
-        rows = []
-        for _ in range(REPETITIONS):
-            leaf = logits.clone().requires_grad_()
-            elbo = self.model.log_weight(images, leaf)
-            value = self.estimator.expectation(elbo, leaf, stream)
-            rows.append(torch.autograd.grad(value.sum(), leaf)[0])
-        variance = torch.stack(rows).var(0).sum((-2, -1)).mean()
-        return {"gradient_variance": variance.item()}
+        found = gradient_variance(self.estimator, self.model, images, REPETITIONS, stream)
+        line = {"gradient_variance": found}
+        if isinstance(self.estimator, ScoreFunction):
+            paper = contribution_variance(self.estimator, self.model, images, stream)
+            line["contribution_variance"] = paper
+        return line
 
     def _test_bound(self) -> dict[str, float]:
         every = self.settings.eval_every
@@ -212,10 +239,12 @@ class Trainer:
         groups: list[dict[str, Any]] = [{"params": networks}]
         if isinstance(self.estimator, nn.Module) and [*self.estimator.parameters()]:
             groups.append({"params": [*self.estimator.parameters()], "lr": LEARNED_RATE})
-        return [
-            torch.optim.Adam(groups, lr=self.settings.rate, eps=1e-7, fused=True),
-            torch.optim.SGD([self.model.prior], lr=self.settings.prior_rate),
+        optimisers: list[torch.optim.Optimizer] = [
+            torch.optim.Adam(groups, lr=self.settings.rate, eps=1e-7, fused=True)
         ]
+        if self.model.prior is not None:
+            optimisers.append(torch.optim.SGD([self.model.prior], lr=self.settings.prior_rate))
+        return optimisers
 
     def _state(self) -> dict[str, Tensor]:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
@@ -226,8 +255,8 @@ class Trainer:
             for name, value in state.items():
                 tensors[f"adam.{number}.{name}"] = value
         tensors["stream"] = self.stream.get_state()
-        tensors["since_last_line"] = torch.tensor(
-            [self.objective, self.seconds], dtype=torch.float64
+        tensors["progress"] = torch.tensor(
+            [self.objective, self.seconds, self.seconds_in_all], dtype=torch.float64
         )
         return tensors
 
@@ -249,36 +278,7 @@ class Trainer:
         groups = self.optimisers[0].state_dict()["param_groups"]
         self.optimisers[0].load_state_dict({"state": state, "param_groups": groups})
         self.stream.set_state(tensors["stream"].cpu())
-        self.objective, self.seconds = tensors["since_last_line"].tolist()
-
-
-def binarised(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """Ones with probability ``pixels / 255``, exactly, as floats."""
-    threshold = torch.randint(
-        255, pixels.shape, dtype=torch.uint8, device=pixels.device, generator=generator
-    )
-    return (threshold < pixels).float()
-
-
-def mean_bound(model: DiscreteVae, pixels: Tensor, samples: int, seed: int) -> tuple[float, float]:
-    """The bound over a data set with its Monte Carlo standard error."""
-    device = model.prior.device
-    stream = torch.Generator(device).manual_seed(seed)
-    found = []
-    for part in pixels.split(CHUNK):
-        images = binarised(part.to(device), stream)
-        found.append(model.bound(images, samples, stream).double())
-    bounds = torch.cat(found)
-    return bounds.mean().item(), (bounds.std() / len(bounds) ** 0.5).item()
-
-
-def evaluate(model: DiscreteVae, data: Dataset, samples: int, seed: int) -> dict[str, float]:
-    """Log likelihood bounds of the training and the test set."""
-    result: dict[str, float] = {}
-    for name, pixels in (("train", data.train), ("test", data.test)):
-        bound, error = mean_bound(model, pixels, samples, seed)
-        result |= {f"{name}_log_likelihood": bound, f"{name}_standard_error": error}
-    return result
+        self.objective, self.seconds, self.seconds_in_all = tensors["progress"].tolist()
 
 
 @contextmanager

@@ -1,87 +1,85 @@
-"""The discrete variational autoencoder of the paper."""
+"""What the lab trains: models of images with categorical variables in them."""
 
 import math
+from abc import ABC, abstractmethod
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from carms.estimators.base import Objective, independent_samples
-from carms.lab.likelihood import log_likelihood
 from carms.one_hot import one_hot
-from carms.softmax import log_softmax, softmax
+from carms.softmax import softmax
 
-__all__ = ["DiscreteVae"]
+__all__ = ["LatentModel", "perceptron"]
 
-HIDDEN = 200
 SLOPE = 0.3
-# Samples of the bound that are decoded at a time.
-CHUNK = 20
+# Samples that are decoded at a time: what is made of them should fit a processor's cache.
+CHUNK = 10
 
 
-class DiscreteVae(nn.Module):
-    """Binary pixels from D categorical variables of C categories, with a learned prior.
+class LatentModel(nn.Module, ABC):
+    """D categorical variables of C categories given an image, and pixels given the variables.
 
     Args:
-        pixels: of an image.
         shape: ``(D, C)``.
-        network: ``"linear"``, one layer each way, or ``"nonlinear"``, two hidden layers of 200.
-        mean: ``[pixels]`` of the training set: it centres the encoder's input and is where
-            the decoder starts.
+        sizes: of the layers of the encoder, from its input to the last before the logits. Those of
+            the decoder are the same, the other way round.
+        mean: ``[pixels]`` of the training set that the decoder is to start from.
         generator: of the initial weights.
     """
 
     mean: Tensor
+    """Of the pixels that the encoder sees."""
+    prior: nn.Parameter | None
+    """Logits ``[D, C]`` of the variables where no image is given, if the model has them."""
 
     def __init__(
         self,
-        pixels: int,
         shape: tuple[int, int],
-        network: Literal["linear", "nonlinear"],
+        sizes: list[int],
         mean: Tensor,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.shape = shape
         width = shape[0] * shape[1]
-        hidden = [HIDDEN, HIDDEN] if network == "nonlinear" else []
-        self.encoder = perceptron([pixels, *hidden, width], generator)
-        self.decoder = perceptron([width, *hidden, pixels], generator)
-        self.prior = nn.Parameter(torch.zeros(shape))
-        self.register_buffer("mean", mean)
+        self.encoder = perceptron([*sizes, width], generator)
+        self.decoder = perceptron([width, *reversed(sizes[1:]), len(mean)], generator)
         last = self.decoder[-1]
         assert isinstance(last, nn.Linear)
         with torch.no_grad():
             last.bias.copy_(mean.clamp(0.001, 0.999).logit())
 
+    @abstractmethod
     def logits(self, images: Tensor) -> Tensor:
         """``[*batch, D, C]`` of the variables, given images ``[*batch, pixels]``."""
-        found: Tensor = self.encoder(images - self.mean).unflatten(-1, self.shape)
-        return found
 
+    @abstractmethod
     def log_weight(self, images: Tensor, logits: Tensor) -> Objective:
-        """``log p(x, z) - log q(z | x)`` as a function of ``z [N, *batch, D, C]``: its mean is the
-        ELBO, the logarithm of the mean of its exponential the importance-weighted bound.
+        """A function of ``z [N, *batch, D, C]``: the mean over z of what it gives is what is
+        maximised, the logarithm of the mean of its exponential what is reported.
         """
-        log_ratio = log_softmax(self.prior) - log_softmax(logits)
 
-        def of_samples(z: Tensor) -> Tensor:
-            pixels = self.decoder(2 * z.flatten(-2) - 1)
-            return (z * log_ratio).sum((-2, -1)) + log_likelihood(pixels, images)
+    @abstractmethod
+    def pictures(self, images: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """``[32, pixels]`` worth seeing, by what they are, given 16 images."""
 
-        return of_samples
+    def decode(self, z: Tensor) -> Tensor:
+        """Logits of pixels ``[..., pixels]`` from ``z [..., D, C]``."""
+        pixels: Tensor = self.decoder(2 * z.flatten(-2) - 1)
+        return pixels
 
     @torch.no_grad()
     def bound(self, images: Tensor, samples: int, generator: torch.Generator) -> Tensor:
-        """``[*batch]``: the importance-weighted bound of ``log p(x)``, in chunks of samples."""
+        """``[*batch]``: the logarithm of the mean weight of so many samples, in chunks of them."""
         logits = self.logits(images)
         log_weight = self.log_weight(images, logits)
         probs = softmax(logits)
-        total = torch.full(images.shape[:-1], -torch.inf, device=images.device)
+        total = torch.full(images.shape[:-1], -torch.inf, dtype=logits.dtype, device=logits.device)
         for start in range(0, samples, CHUNK):
             indices = independent_samples(probs, min(CHUNK, samples - start), generator)
-            z = one_hot(indices, probs.shape[-1], logits.dtype)
+            z = one_hot(indices, self.shape[1], logits.dtype)
             total = torch.logaddexp(total, log_weight(z).logsumexp(0))
         return total - math.log(samples)
 

@@ -1,0 +1,206 @@
+"""Compare runs and estimators, in tables and pictures."""
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from carms.lab.correlations import correlations, draw_correlations
+from carms.lab.evaluation import binarised
+from carms.lab.figures import draw_curves
+from carms.lab.memory import keep_freed_memory
+from carms.lab.paper import printed
+from carms.lab.settings import Settings
+from carms.lab.store import RunDirectory, write_json
+from carms.lab.toy import ALPHAS, draw_toy, run_toy
+from carms.lab.training import Trainer
+from carms.lab.variance import compare_variances
+
+__all__ = ["Correlations", "Plot", "Toy", "Variance"]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw objective, test bound and gradient variance of runs over their steps, and print a table
+    of their results beside those of the paper.
+
+    Attributes:
+        runs: their directories.
+        out: the picture; it is written as PNG and as SVG.
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    out: Path = Path("curves.png")
+
+    def run(self, console: Console) -> None:
+        missing = [str(path) for path in self.runs if RunDirectory.config_of(path) is None]
+        if not self.runs or missing:
+            raise ValueError(f"no run in {', '.join(missing) or 'nothing'}: give run directories")
+        rows = [_row(path) for path in self.runs]
+        table = Table(title="Log likelihood, bound in nats; that of the paper after 10^6 steps")
+        for heading in ("run", "estimator", "seed", "step"):
+            table.add_column(heading)
+        for heading in ("train", "paper", "test", "paper", "ms a step"):
+            table.add_column(heading, justify="right")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+        for written in draw_curves(self.runs, self.out):
+            console.print(f"written to {written}")
+
+
+def _row(path: Path) -> list[str]:
+    config = RunDirectory.config_of(path)
+    assert config is not None
+    run, settings = RunDirectory(path, config), Settings.from_json(config)
+    result, metrics = run.result, run.metrics
+    step = f"{metrics[-1]['step']:,}" if metrics else "0"
+    rate = f"{statistics.median(line['milliseconds'] for line in metrics):.2f}" if metrics else "-"
+    cells = []
+    for part in ("train", "test"):
+        cells.append(f"{result[f'{part}_log_likelihood']:.2f}" if result else "-")
+        cells.append(str(printed(settings, part) or "-"))
+    return [path.name, settings.estimator, str(settings.seed), step, *cells, rate]
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Measure the variance of estimators' gradients at the parameters that a run has reached.
+
+    All of them see the same parameters and the same images, which the curves of different runs do
+    not: gradients of different models are different things.
+
+    Attributes:
+        path: the directory of the run.
+        estimators: their names.
+        samples: per gradient; those of the run unless told.
+        repetitions: independent gradients of each.
+        images: of the training set.
+        step: which checkpoint of the run; the last unless told.
+        device: where to compute.
+        threads: of torch.
+    """
+
+    path: Annotated[Path, tyro.conf.Positional]
+    estimators: tuple[str, ...] = ("loorf", "carms-i", "carms-g", "carms-s")
+    samples: int | None = None
+    repetitions: int = 1000
+    images: int = 50
+    step: int | None = None
+    device: str = "cpu"
+    threads: int = 1
+
+    def run(self, console: Console) -> None:
+        if self.repetitions < 20 or self.images < 1 or not self.estimators:
+            raise ValueError("it takes an estimator, an image and 20 repetitions at least")
+        torch.set_num_threads(self.threads)
+        keep_freed_memory()
+        trainer = Trainer.of_run(self.path, self.device, self.step)
+        settings = trainer.settings
+        stream = torch.Generator(self.device).manual_seed(settings.seed)
+        images = binarised(trainer.train[: self.images], stream)
+        samples = self.samples or settings.samples or settings.categories
+        found = compare_variances(
+            trainer.model, images, self.estimators, samples, self.repetitions, settings.seed
+        )
+        quiet = not console.is_terminal
+        total = len(self.estimators)
+        results = list(track(found, "Estimating gradients", total, console=console, disable=quiet))
+        table = Table(
+            title=f"Variance of the logits' gradient at step {trainer.step:,}, {samples} samples"
+        )
+        table.add_column("estimator")
+        for heading in ("variance", "standard error", f"of {results[0].estimator}'s", "ms"):
+            table.add_column(heading, justify="right")
+        for one in results:
+            ratio = one.variance / results[0].variance
+            table.add_row(
+                one.estimator,
+                f"{one.variance:.5g}",
+                f"{one.error:.2g}",
+                f"{ratio:.3f}",
+                f"{one.milliseconds:.2f}",
+            )
+        console.print(table)
+        written = self.path / f"variance-{trainer.step}.json"
+        write_json(
+            written, {"step": trainer.step, "samples": samples, "found": [vars(r) for r in results]}
+        )
+        console.print(f"written to {written}")
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Estimate the same gradient of the paper's toy problem many times, and draw how it varies.
+
+    Attributes:
+        estimators: their names.
+        out: the picture; it is written as PNG and as SVG.
+        problems: random p for each alpha.
+        replicates: gradients for each p.
+        seed: of all of it.
+    """
+
+    estimators: tuple[str, ...] = ("loorf", "carms-i", "carms-g", "carms-s")
+    out: Path = Path("toy.png")
+    problems: int = 50
+    replicates: int = 1000
+    seed: int = 0
+
+    def run(self, console: Console) -> None:
+        total = len(ALPHAS) * len(self.estimators)
+        found = run_toy(self.estimators, self.problems, self.replicates, self.seed)
+        quiet = not console.is_terminal
+        results = list(track(found, "Estimating gradients", total, console=console, disable=quiet))
+        table = Table(title="Variance of the gradient, mean over all logits")
+        table.add_column("estimator")
+        for alpha in ALPHAS:
+            table.add_column(f"alpha = {alpha:g}", justify="right")
+        table.add_column("bias / its standard error", justify="right")
+        for name in self.estimators:
+            own = [result for result in results if result.estimator == name]
+            bias = statistics.mean(result.bias for result in own)
+            table.add_row(name, *[f"{r.variances.mean():.4f}" for r in own], f"{bias:.2f}")
+        console.print(table)
+        console.print("A bias of about one standard error is what chance alone gives.")
+        for written in draw_toy(results, self.out):
+            console.print(f"written to {written}")
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Draw how two samples of one variable are correlated, for every copula and coupling.
+
+    Attributes:
+        probs: of the categories; they are divided by their sum.
+        samples: of a draw.
+        out: the picture; it is written as PNG and as SVG.
+    """
+
+    probs: tuple[float, ...] = (1, 2, 3, 4)
+    samples: int = 4
+    out: Path = Path("correlations.png")
+
+    def run(self, console: Console) -> None:
+        weights = torch.tensor(self.probs, dtype=torch.float64)
+        if len(weights) < 2 or not (weights > 0).all() or not weights.isfinite().all():
+            raise ValueError(f"probs are at least two positive numbers, got {self.probs}")
+        panels = correlations(weights / weights.sum(), self.samples)
+        table = Table(title=f"Correlation of two of {self.samples} samples")
+        table.add_column("coupling")
+        table.add_column("same category, mean", justify="right")
+        table.add_column("lowest", justify="right")
+        table.add_column("from")
+        for panel in panels:
+            same, lowest = panel.matrix.diagonal().mean().item(), panel.matrix.min().item()
+            source = "its table" if panel.exact else "draws"
+            table.add_row(panel.name, f"{same:.3f}", f"{lowest:.3f}", source)
+        console.print(table)
+        for written in draw_correlations(panels, self.out):
+            console.print(f"written to {written}")

@@ -1,0 +1,158 @@
+"""Train a run, and evaluate one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from carms.lab.evaluation import OnPart, evaluate
+from carms.lab.figures import draw_images
+from carms.lab.memory import keep_freed_memory
+from carms.lab.paper import printed
+from carms.lab.settings import Settings
+from carms.lab.training import Trainer
+
+__all__ = ["Complete", "Evaluate", "Vae"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """What the commands that train have in common.
+
+    Attributes:
+        settings: what to train.
+        out: the directory of the run.
+        device: where to compute.
+        threads: of torch.
+    """
+
+    settings: Annotated[Settings, tyro.conf.arg(name="")]
+    out: Path
+    device: str = "cpu"
+    threads: int = 1
+
+    def run(self, console: Console) -> None:
+        torch.set_num_threads(self.threads)
+        keep_freed_memory()
+        trainer = Trainer(self.settings, self.out, self.device)
+        if trainer.directory.result is not None:
+            console.print(f"{self.out} is finished; its result:")
+            _print_result(console, trainer.directory.result, self.settings)
+            return
+        with _progress(console, self.settings) as (show, tell):
+            result = trainer.run(show, tell)
+        pictures = draw_images(trainer.model, trainer.data, self.out)
+        _print_result(console, result, self.settings)
+        console.print(
+            f"written to {self.out}: config.json, metrics.jsonl, result.json, tensorboard/"
+        )
+        console.print(f"pictures: {', '.join(path.name for path in pictures)}")
+
+
+@dataclass(frozen=True)
+class Vae(Train):
+    """Train the discrete variational autoencoder of the paper, or go on with a run.
+
+    The same command again resumes a run that was interrupted, and says so of a finished one.
+
+    Attributes:
+        settings: what to train.
+        out: the directory of the run.
+        device: where to compute.
+        threads: of torch.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Complete(Train):
+    """Train a network to predict the lower half of an image from the upper one, or go on with it.
+
+    The same command again resumes a run that was interrupted, and says so of a finished one.
+
+    Attributes:
+        settings: what to train.
+        out: the directory of the run.
+        device: where to compute.
+        threads: of torch.
+    """
+
+    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(
+        default_factory=lambda: Settings(task="complete")
+    )
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluate the last checkpoint of a run, finished or not, on its training and test set.
+
+    Attributes:
+        path: the directory of the run.
+        samples: of the log likelihood; those of the run unless told.
+        device: where to compute.
+        threads: of torch.
+    """
+
+    path: Annotated[Path, tyro.conf.Positional]
+    samples: int | None = None
+    device: str = "cpu"
+    threads: int = 1
+
+    def run(self, console: Console) -> None:
+        torch.set_num_threads(self.threads)
+        keep_freed_memory()
+        trainer = Trainer.of_run(self.path, self.device)
+        settings = trainer.settings
+        samples = self.samples or settings.likelihood_samples
+        console.print(f"{self.path} at step {trainer.step:,}, {samples} samples:")
+        with _progress(console, settings) as (_, tell):
+            result = evaluate(trainer.model, trainer.data, samples, settings.seed, tell)
+        _print_result(console, result, settings)
+
+
+@contextmanager
+def _progress(
+    console: Console, settings: Settings
+) -> Iterator[tuple[Callable[[dict[str, Any]], None], OnPart]]:
+    """A bar for training and one for evaluation; lines where there is no terminal."""
+    quiet = not console.is_terminal
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=quiet) as progress:
+        training = progress.add_task(settings.estimator, total=settings.steps, visible=False)
+        evaluating = progress.add_task("images evaluated", total=None, visible=False)
+
+        def show(line: dict[str, Any]) -> None:
+            text = f"{settings.estimator}  objective {line['objective']:.2f}"
+            progress.update(training, completed=line["step"], description=text, visible=True)
+            if quiet:
+                console.print(
+                    f"step {line['step']:>9,}  objective {line['objective']:9.3f}  "
+                    f"variance {line['gradient_variance']:.4g}  "
+                    f"{line['milliseconds']:.2f} ms a step",
+                    highlight=False,
+                )
+
+        def tell(done: int, total: int) -> None:
+            progress.update(evaluating, completed=done, total=total, visible=True)
+
+        yield show, tell
+
+
+def _print_result(console: Console, result: dict[str, Any], settings: Settings) -> None:
+    for part in ("train", "test"):
+        bound, error = result[f"{part}_log_likelihood"], result[f"{part}_standard_error"]
+        paper = printed(settings, part)
+        beside = f"  (paper, after 10^6 steps: {paper})" if paper else ""
+        console.print(
+            f"{part:>5} log likelihood {bound:9.3f} +- {error:.3f}{beside}", highlight=False
+        )

@@ -1,0 +1,57 @@
+"""The tables of the paper, to stand beside ours."""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from carms.lab.settings import Settings
+
+__all__ = ["Cell", "printed"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A log likelihood as printed, mean and deviation of five runs of 10^6 steps.
+
+    The paper prints those of the completion task without their sign.
+    """
+
+    mean: float
+    deviation: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} +- {self.deviation:.2f}"
+
+
+def printed(settings: Settings, part: str) -> Cell | None:
+    """What the paper has for these settings and ``part``, train or test; None if it has nothing.
+
+    >>> str(printed(Settings(network="linear", categories=3, estimator="loorf"), "train"))
+    '-105.64 +- 0.23'
+    """
+    usual = Settings(categories=settings.categories, estimator=settings.estimator)
+    if settings.shape != usual.shape or settings.samples not in (None, settings.categories):
+        return None
+    return _cells().get(
+        (
+            settings.task,
+            part,
+            settings.dataset,
+            settings.network,
+            settings.categories,
+            settings.estimator,
+        )
+    )
+
+
+@cache
+def _cells() -> dict[tuple[str, str, str, str, int, str], Cell]:
+    text = files("carms.lab").joinpath("paper.csv").read_text()
+    cells = {}
+    for row in csv.DictReader(text.splitlines()):
+        sign = -1 if row["task"] == "complete" else 1
+        key = row["task"], row["part"], row["dataset"], row["network"]
+        mean, deviation = sign * float(row["mean"]), float(row["deviation"])
+        cells[*key, int(row["categories"]), row["estimator"]] = Cell(mean, deviation)
+    return cells

@@ -1,0 +1,88 @@
+"""How much a gradient varies: estimators compared at the same parameters and images."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import carms
+from carms.estimators import Estimator
+from carms.estimators.base import ScoreFunction
+from carms.lab.latent import LatentModel
+
+__all__ = ["Measured", "compare_variances", "contribution_variance", "gradient_variance"]
+
+# Groups of repetitions whose variances tell how exact their mean is.
+GROUPS = 10
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one estimator.
+
+    Attributes:
+        variance: of the gradient of the mean objective of an image with respect to its logits,
+            summed over the logits, mean over the images.
+        error: its standard error.
+        milliseconds: for a gradient of all images.
+    """
+
+    estimator: str
+    variance: float
+    error: float
+    milliseconds: float
+
+
+def compare_variances(
+    model: LatentModel,
+    images: Tensor,
+    estimators: Sequence[str],
+    samples: int,
+    repetitions: int,
+    seed: int,
+) -> Iterator[Measured]:
+    """One after the other, over independent repetitions of the gradient."""
+    for name in estimators:
+        estimator = carms.make(name, samples=samples)
+        stream = torch.Generator(images.device).manual_seed(seed)
+        each = max(2, repetitions // GROUPS)
+        started = time.perf_counter()
+        found = torch.tensor(
+            [gradient_variance(estimator, model, images, each, stream) for _ in range(GROUPS)],
+            dtype=torch.float64,
+        )
+        seconds = time.perf_counter() - started
+        error = found.std().item() / GROUPS**0.5
+        yield Measured(name, found.mean().item(), error, 1e3 * seconds / (each * GROUPS))
+
+
+def gradient_variance(
+    estimator: Estimator,
+    model: LatentModel,
+    images: Tensor,
+    repetitions: int,
+    stream: torch.Generator,
+) -> float:
+    """Over independent repetitions with the same images."""
+    logits = model.logits(images).detach()
+    rows = []
+    for _ in range(repetitions):
+        leaf = logits.clone().requires_grad_()
+        value = estimator.expectation(model.log_weight(images, leaf), leaf, stream)
+        rows.append(torch.autograd.grad(value.sum(), leaf)[0])
+    return torch.stack(rows).var(0).sum((-2, -1)).mean().item()
+
+
+@torch.no_grad()
+def contribution_variance(
+    estimator: ScoreFunction, model: LatentModel, images: Tensor, stream: torch.Generator
+) -> float:
+    """As in the paper: over the contributions of the samples of one gradient. It leaves out that
+    they depend on each other, which is what CARMS lives on.
+    """
+    logits = model.logits(images)
+    draw = estimator.sample(logits, stream)
+    parts = estimator.contributions(draw, model.log_weight(images, logits)(draw.z))
+    return parts.var(0).sum((-2, -1)).mean().item()

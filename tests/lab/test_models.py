@@ -1,0 +1,169 @@
+"""What the models of the lab compute, against enumeration and against slower ways."""
+
+import itertools
+
+import pytest
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+import carms
+from carms.lab.completion import Completion
+from carms.lab.evaluation import binarised
+from carms.lab.likelihood import log_likelihood
+from carms.lab.vae import DiscreteVae
+from carms.lab.variance import compare_variances, contribution_variance, gradient_variance
+
+
+def tiny(seed=0):
+    source = torch.Generator().manual_seed(seed)
+    mean = torch.rand(5, generator=source)
+    model = DiscreteVae((2, 3), "nonlinear", mean, source)
+    with torch.no_grad():
+        model.prior.copy_(torch.randn(2, 3, generator=source))
+    return model.double(), (torch.rand(4, 5, generator=source) < 0.5).double()
+
+
+def configurations_of_two():
+    rows = torch.tensor(list(itertools.product(range(3), repeat=2)))
+    return torch.nn.functional.one_hot(rows, 3).double()
+
+
+def joint(model, image, z):
+    """``log p(x, z)`` the slow way."""
+    pixels = model.decoder(2 * z.flatten() - 1).sigmoid()
+    likelihood = torch.where(image == 1, pixels, 1 - pixels).log().sum()
+    return likelihood + (z * model.prior.log_softmax(-1)).sum()
+
+
+def test_elbo_and_its_gradients_by_enumeration():
+    model, images = tiny()
+    points = configurations_of_two()
+    total = 0.0
+    for image in images:
+        logits = model.encoder(image - model.mean).view(2, 3)
+        for z in points:
+            log_q = (z * logits.log_softmax(-1)).sum()
+            total = total + log_q.exp() * (joint(model, image, z) - log_q)
+    expected = torch.autograd.grad(total, [*model.parameters()])
+    logits = model.logits(images)
+    value = carms.expectation(model.log_weight(images, logits), logits, "exact").sum()
+    torch.testing.assert_close(value, total)
+    found = torch.autograd.grad(value, [*model.parameters()])
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_bound_by_enumeration_and_from_below():
+    model, images = tiny()
+    points = configurations_of_two()
+    with torch.no_grad():
+        exact = torch.stack(
+            [torch.stack([joint(model, image, z) for z in points]).logsumexp(0) for image in images]
+        )
+        many = model.bound(images, 20_000, torch.Generator().manual_seed(0))
+        few = torch.stack(
+            [model.bound(images, 2, torch.Generator().manual_seed(s)) for s in range(300)]
+        )
+    torch.testing.assert_close(many, exact, rtol=0, atol=0.02)
+    assert (few.mean(0) < exact + 0.01).all()
+
+
+def tiny_completion():
+    source = torch.Generator().manual_seed(3)
+    model = Completion((2, 3), "nonlinear", torch.rand(6, generator=source), source)
+    return model.double(), (torch.rand(4, 6, generator=source) < 0.5).double()
+
+
+def test_completion_by_enumeration():
+    model, images = tiny_completion()
+    points = configurations_of_two()
+    total, likelihood = 0.0, []
+    for image in images:
+        upper, lower = image[:3], image[3:]
+        log_q = model.encoder(upper - model.mean).view(2, 3).log_softmax(-1)
+        weights = torch.stack([(z * log_q).sum().exp() for z in points])
+        pixels = torch.stack([model.decoder(2 * z.flatten() - 1).sigmoid() for z in points])
+        given = torch.where(lower == 1, pixels, 1 - pixels).log().sum(-1)
+        total = total + (weights * given).sum()
+        likelihood.append((weights * given.exp()).sum().log())
+    logits = model.logits(images)
+    value = carms.expectation(model.log_weight(images, logits), logits, "exact").sum()
+    torch.testing.assert_close(value, total)
+    parameters = [*model.parameters()]
+    expected = torch.autograd.grad(total, parameters, retain_graph=True)
+    for one, other in zip(torch.autograd.grad(value, parameters), expected, strict=True):
+        torch.testing.assert_close(one, other)
+    many = model.bound(images, 20_000, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(many, torch.stack(likelihood).detach(), rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("pixels", [1, 6, 8, 784])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 300.0])
+def test_log_likelihood_and_its_derivatives(pixels, scale):
+    source = torch.Generator().manual_seed(0)
+    images = (torch.rand(4, pixels, generator=source) < 0.5).double()
+    logits = scale * torch.randn(3, 4, pixels, generator=source, dtype=torch.float64)
+    logits.requires_grad_()
+    upstream = torch.randn(3, 4, generator=source, dtype=torch.float64)
+
+    def slow(values):
+        target = images.expand_as(values)
+        return -binary_cross_entropy_with_logits(values, target, reduction="none").sum(-1)
+
+    torch.testing.assert_close(log_likelihood(logits, images), slow(logits))
+    slopes = []
+    for function in (lambda values: log_likelihood(values, images), slow):
+        (first,) = torch.autograd.grad((upstream * function(logits)).sum(), logits)
+        (again,) = torch.autograd.grad(
+            (upstream * function(logits)).sum(), logits, create_graph=True
+        )
+        (second,) = torch.autograd.grad(again.square().sum(), logits)
+        slopes.append((first, again, second))
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_variances():
+    model, images = tiny()
+    images = images[:1]
+    loorf = carms.make("loorf", samples=3)
+    logits = model.logits(images).detach()
+    many = logits.expand(40_000, 1, 2, 3).clone().requires_grad_()
+    value = loorf.expectation(
+        lambda z: model.log_weight(images, many)(z), many, torch.Generator().manual_seed(0)
+    )
+    (rows,) = torch.autograd.grad(value.sum(), many)
+    expected = rows.var(0).sum().item()
+    found = gradient_variance(loorf, model, images, 1500, torch.Generator().manual_seed(1))
+    assert found == pytest.approx(expected, rel=0.15)
+    first, second = compare_variances(model, images, ["loorf", "exact"], 3, 500, seed=2)
+    assert abs(first.variance - expected) < 6 * first.error
+    assert second.variance < 1e-12
+
+
+def test_the_mean_of_the_contributions_is_the_gradient():
+    logits = torch.randn(5, 2, 3, dtype=torch.float64, requires_grad=True)
+    for name in ("loorf", "carms-s", "reinforce"):
+        estimator = carms.make(name, samples=4)
+        draw = estimator.sample(logits)
+        values = torch.randn(4, 5, dtype=torch.float64)
+        (expected,) = torch.autograd.grad(estimator.surrogate(draw, values).sum(), logits)
+        found = estimator.contributions(draw, values).mean(0)
+        torch.testing.assert_close(found, expected)
+
+
+def test_contributions_of_independent_samples_vary_as_if_they_were_apart():
+    model, images = tiny_completion()
+    stream = torch.Generator().manual_seed(0)
+    loorf = carms.make("loorf", samples=50)
+    apart = contribution_variance(loorf, model, images, stream)
+    whole = gradient_variance(loorf, model, images, 200, stream)
+    assert apart / 50 == pytest.approx(whole, rel=0.4)
+
+
+def test_binarised_pixels_have_their_probability():
+    pixels = torch.tensor([0, 1, 128, 254, 255], dtype=torch.uint8).expand(200_000, 5)
+    ones = binarised(pixels, torch.Generator().manual_seed(0)).double().mean(0)
+    expected = pixels[0].double() / 255
+    error = (expected * (1 - expected) / 200_000).sqrt()
+    assert ((ones - expected).abs() <= 5 * error).all()
