@@ -19,6 +19,7 @@ test: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/variance.py
 	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/shelf.py --out demo/shelf.png
 

@@ -7,10 +7,13 @@ from torch import Tensor
 
 from carms.constants import constant
 from carms.estimators.base import Draw, ScoreFunction
-from carms.gumbel import exponentials, perturbed
+from carms.gumbel import exponentials
 from carms.precision import precise_dtype
 
 __all__ = ["Unord"]
+
+# Variables are searched in blocks of about so many categories together: fewer, larger steps.
+_BLOCK = 32
 
 
 class Unord(ScoreFunction):
@@ -70,7 +73,7 @@ def stochastic_beam_search(
     log_probs: Tensor, count: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``count`` different configurations in the order of a draw without replacement, or as many as
-    there are, variable by variable.
+    there are, block of variables by block.
 
     Args:
         log_probs: ``[*batch, D, C]``.
@@ -81,38 +84,50 @@ def stochastic_beam_search(
         Configurations ``[*batch, K, D]``, their log probabilities ``[*batch, K]``, and the
         probability ``[*batch]`` of all others. One that does not exist has probability 0.
     """
-    batch, categories = log_probs.shape[:-2], log_probs.shape[-1]
+    batch, (variables, categories) = log_probs.shape[:-2], log_probs.shape[-2:]
+    size = max(1, int(math.log(_BLOCK, categories)))
     beam = torch.zeros((*batch, 1, 0), dtype=torch.long, device=log_probs.device)
-    log_p = key = log_probs.new_zeros(*batch, 1)
+    log_p = log_time = log_probs.new_zeros(*batch, 1)
     outside = log_probs.new_zeros(batch)
-    for one in log_probs.unbind(-2):
-        child = log_p.unsqueeze(-1) + one.unsqueeze(-2)
-        key = _keys_of_children(key, child, exponentials(tuple(child.shape), child, generator))
-        child, key = child.flatten(-2), key.flatten(-2)
-        key, chosen = key.topk(min(count, key.shape[-1]), -1)
+    for block in log_probs.split(size, -2):
+        own = _joint(block)
+        joint = own.shape[-1]
+        child = (log_p.unsqueeze(-1) + own.unsqueeze(-2)).flatten(-2)
+        # Each configuration arrives after an exponential time of rate p, a parent with the first of
+        # its children; how much later the others come does not depend on when that was.
+        arrival = exponentials((*log_p.shape, joint), own, generator) / own.exp().unsqueeze(-2)
+        later = arrival - arrival.amin(-1, keepdim=True)
+        since = torch.log1p(later * (-log_time - log_p).exp().unsqueeze(-1))
+        late = (log_time.unsqueeze(-1) + since).flatten(-2)
+        late = torch.where(child > -torch.inf, late, torch.inf)
+        log_time, chosen = late.topk(min(count, late.shape[-1]), -1, largest=False)
         log_p = child.gather(-1, chosen)
         outside = outside + child.exp().scatter(-1, chosen, 0).sum(-1)
-        parent = (chosen // categories).unsqueeze(-1).expand(*chosen.shape, beam.shape[-1])
-        beam = torch.cat((beam.gather(-2, parent), (chosen % categories).unsqueeze(-1)), -1)
+        parent = (chosen // joint).unsqueeze(-1).expand(*chosen.shape, beam.shape[-1])
+        beam = torch.cat((beam.gather(-2, parent), (chosen % joint).unsqueeze(-1)), -1)
+    beam = _digits(beam, categories, size, variables)
     # What does not exist takes the place of what does, with its own probability of zero.
     exists = (log_p > -torch.inf).unsqueeze(-1)
     return torch.where(exists, beam, beam[..., :1, :]), log_p, outside
 
 
-def _keys_of_children(key: Tensor, child: Tensor, times: Tensor) -> Tensor:
-    """Gumbel keys ``[..., B, C]`` of the children, the largest of which is that of the parent."""
-    free = perturbed(child, times)
-    below = free - free.amax(-1, keepdim=True)
-    key = key.unsqueeze(-1)
-    gap = (
-        key
-        - free
-        + torch.where(
-            below > -math.log(2), torch.log(-torch.expm1(below)), torch.log1p(-below.exp())
-        )
-    )
-    shifted = key - gap.clamp_min(0) - torch.log1p((-gap.abs()).exp())
-    return torch.where(child > -torch.inf, shifted, -torch.inf)
+def _joint(block: Tensor) -> Tensor:
+    """Log probabilities ``[*batch, C^k]`` of what k variables ``[*batch, k, C]`` are together."""
+    joint = block.new_zeros(*block.shape[:-2], 1)
+    for one in block.unbind(-2):
+        joint = (joint.unsqueeze(-1) + one.unsqueeze(-2)).flatten(-2)
+    return joint
+
+
+def _digits(blocks: Tensor, categories: int, size: int, variables: int) -> Tensor:
+    """``[..., D]`` categories from the numbers ``[..., D / size]`` of blocks of variables."""
+    if size == 1:
+        return blocks
+    # A last block of fewer variables has fewer digits: give it zeros that are cut off again.
+    missing = -variables % size
+    blocks = torch.cat((blocks[..., :-1], blocks[..., -1:] * categories**missing), -1)
+    unit = categories ** torch.arange(size - 1, -1, -1, device=blocks.device)
+    return (blocks.unsqueeze(-1) // unit % categories).flatten(-2)[..., :variables]
 
 
 def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ class Settings:
         network: with hidden layers, or one layer each way.
         categories: per latent variable.
         latents: variables; 200 / categories unless told.
-        samples: per gradient; as many as categories unless told.
+        samples: per gradient; as many as categories unless told, but one for arsm.
         estimator: a name from ``carms.available()``.
         options: of the estimator, as ``name=value``.
         batch: images per step.
@@ -81,7 +81,9 @@ class Settings:
     def make_estimator(self) -> Estimator:
         """The estimator, with its options."""
         options = dict(_option(text) for text in self.options)
-        return make(self.estimator, samples=self.samples or self.categories, **options)
+        # One draw of ARSM is worth about two evaluations per category.
+        usual = 1 if self.estimator == "arsm" else self.categories
+        return make(self.estimator, samples=self.samples or usual, **options)
 
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":

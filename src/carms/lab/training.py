@@ -17,7 +17,7 @@ from torch.utils.tensorboard import SummaryWriter
 import carms
 from carms.estimators.base import ScoreFunction
 from carms.lab.completion import Completion
-from carms.lab.data import load
+from carms.lab.data import Dataset, load
 from carms.lab.evaluation import OnPart, binarised, evaluate, mean_bound
 from carms.lab.latent import LatentModel
 from carms.lab.settings import Settings
@@ -50,7 +50,7 @@ class Trainer:
         settings: what to run.
         path: where to keep it.
         device: where to compute.
-        data_root: where the data sets are.
+        data: the images; those of the settings, from where data sets are, unless given.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Trainer:
         settings: Settings,
         path: Path,
         device: torch.device | str = "cpu",
-        data_root: Path | None = None,
+        data: Dataset | None = None,
     ) -> None:
         self.settings, self.device = settings, torch.device(device)
-        self.data = load(settings.dataset, data_root, upright=settings.upright)
+        self.data = data or load(settings.dataset, upright=settings.upright)
         self.train = self.data.train.to(self.device)
         self.directory = RunDirectory(path, settings.to_json())
         # Training draws from one stream, whose state is kept; all else has streams of its own.
@@ -134,17 +134,7 @@ class Trainer:
         writer = SummaryWriter(str(self.directory.path / "tensorboard"), purge_step=self.step + 1)
         with closing(writer):
             while self.step < settings.steps:
-                started = time.perf_counter()
-                index, images = self._batch(self.step)
-                value = self._update(images)
-                self.step += 1
-                if not math.isfinite(value):
-                    raise FloatingPointError(
-                        f"the objective is {value} at step {self.step}, for the images "
-                        f"{index.tolist()} of the training set"
-                    )
-                self.objective += value
-                self._add_time(time.perf_counter() - started)
+                images = self.one_step()
                 last = self.step == settings.steps
                 if self.step % settings.log_every == 0 or last:
                     line = self._line(images)
@@ -160,9 +150,22 @@ class Trainer:
                         f"{name} at step {self.step}; the same command goes on"
                     )
 
-    def _add_time(self, seconds: float) -> None:
+    def one_step(self) -> Tensor:
+        """Take the next images, which are returned, and change the parameters once."""
+        started = time.perf_counter()
+        index, images = self._batch(self.step)
+        value = self._update(images)
+        self.step += 1
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"the objective is {value} at step {self.step}, for the images "
+                f"{index.tolist()} of the training set"
+            )
+        self.objective += value
+        seconds = time.perf_counter() - started
         self.seconds += seconds
         self.seconds_in_all += seconds
+        return images
 
     def _line(self, images: Tensor) -> dict[str, float]:
         """What is logged of the steps since the last line, which then begin anew."""
