@@ -14,6 +14,7 @@ except ImportError:
 
 from carms.commands.data import Data
 from carms.commands.show import Correlations, Plot, Toy, Variance
+from carms.commands.sweep import Sweep
 from carms.commands.train import Complete, Evaluate, Vae
 from carms.lab.training import InterruptedRunError
 
@@ -21,6 +22,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "vae": Vae,
     "complete": Complete,
     "evaluate": Evaluate,
+    "sweep": Sweep,
     "plot": Plot,
     "variance": Variance,
     "toy": Toy,
@@ -36,6 +38,9 @@ def main() -> None:
         tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="carms").run(console)
     except InterruptedRunError as stopped:
         console.print(f"stopped by {stopped}")
+        sys.exit(130)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on")
         sys.exit(130)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"carms: {error}", file=sys.stderr)

@@ -10,6 +10,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn.functional import pad
 
 from carms.lab.data import Dataset
 from carms.lab.evaluation import binarised
@@ -96,13 +98,21 @@ def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path
     images = binarised(data.test[:16].to(device), stream)
     paths = []
     for name, values in model.pictures(images, stream).items():
-        figure, axes = plt.subplots(4, 8, figsize=(8, 4.3), layout="constrained")
-        for axis, value in zip(axes.flat, values, strict=True):
-            axis.imshow(value.view(data.height, data.width).cpu(), cmap="gray_r", vmin=0, vmax=1)
-            axis.set_axis_off()
-        figure.suptitle(_TITLES[name])
+        figure, axis = plt.subplots(figsize=(8, 4.3), layout="constrained")
+        axis.imshow(_mosaic(values.cpu(), data.height, data.width), cmap="gray_r", vmin=0, vmax=1)
+        axis.set_axis_off()
+        axis.set_title(_TITLES[name])
         paths += save_figure(figure, directory / f"{name}.png")
     return paths
+
+
+def _mosaic(images: Tensor, height: int, width: int) -> Tensor:
+    """``[32, pixels]`` as one image of four rows with a margin around each: one picture is drawn
+    many times faster than 32.
+    """
+    margin = max(1, width // 14)
+    framed = pad(images.view(4, 8, height, width), (margin,) * 4)
+    return framed.transpose(1, 2).flatten(2, 3).flatten(0, 1)
 
 
 def save_figure(figure: Figure, out: Path) -> list[Path]:

@@ -5,10 +5,12 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -64,6 +66,16 @@ class RunDirectory:
         except FileNotFoundError:
             return None
         return found
+
+    @contextmanager
+    def held(self, patience: float = 0.0) -> Iterator[None]:
+        """Nobody else trains the run meanwhile; an error if somebody does for that many seconds."""
+        lock = FileLock(self.path / "lock")
+        try:
+            with lock.acquire(patience):
+                yield
+        except Timeout as error:
+            raise ValueError(f"another process is training {self.path}") from error
 
     @property
     def result(self) -> dict[str, Any] | None:

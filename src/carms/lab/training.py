@@ -3,6 +3,7 @@
 import math
 import platform
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -100,21 +101,29 @@ class Trainer:
         self,
         on_line: Callable[[dict[str, Any]], None] = lambda line: None,
         on_part: OnPart = lambda done, total: None,
+        patience: float = 0.0,
     ) -> dict[str, Any]:
         """Train to the end, evaluate, and give what ``result.json`` has; at once if it is there.
 
         Args:
             on_line: is given each line of metrics.
             on_part: is told how many images are evaluated, and of how many.
+            patience: seconds to wait for another process that is training this run.
         """
-        if self.directory.result is not None:
-            return self.directory.result
-        checkpoint = self.directory.resume()
-        if checkpoint is not None:
-            self._restore(checkpoint.tensors)
-            self.step = checkpoint.step
-        with _signals_noted() as noted:
-            self._train(on_line, noted)
+        with self.directory.held(patience):
+            if self.directory.result is None:
+                checkpoint = self.directory.resume()
+                if checkpoint is not None:
+                    self._restore(checkpoint.tensors)
+                    self.step = checkpoint.step
+                with _signals_noted() as noted:
+                    self._train(on_line, noted)
+                self._finish(on_part)
+        result = self.directory.result
+        assert result is not None
+        return result
+
+    def _finish(self, on_part: OnPart) -> None:
         settings = self.settings
         started = time.perf_counter()
         result = evaluate(
@@ -125,9 +134,6 @@ class Trainer:
             "evaluation_seconds": time.perf_counter() - started,
         }
         self.directory.finish({"step": self.step, **result, **seconds, "versions": _versions()})
-        final = self.directory.result
-        assert final is not None
-        return final
 
     def _train(self, on_line: Callable[[dict[str, Any]], None], noted: list[int]) -> None:
         settings = self.settings
@@ -286,8 +292,13 @@ class Trainer:
 
 @contextmanager
 def _signals_noted() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM go to a list, to be acted upon where it is safe."""
+    """SIGINT and SIGTERM go to a list, to be acted upon where it is safe; only the main thread can
+    have it so.
+    """
     noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
 
     def note(number: int, frame: FrameType | None) -> None:
         noted.append(number)

@@ -1,0 +1,102 @@
+"""Grids of runs: every combination of what is listed."""
+
+import itertools
+import tomllib
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from carms.lab.settings import Settings
+
+__all__ = ["NAMED", "expand", "read_grid", "run_name"]
+
+_PAPER: dict[str, Any] = {
+    "dataset": ["dynamic-mnist", "fashion-mnist", "omniglot"],
+    "categories": [3, 5, 10],
+    "estimator": ["loorf", "unord", "arsm", "carms-i", "carms-g"],
+    "seed": [0, 1, 2, 3, 4],
+}
+NAMED: dict[str, dict[str, Any]] = {
+    "paper-vae": {"task": "vae", "network": ["linear", "nonlinear"], **_PAPER},
+    "paper-complete": {"task": "complete", **_PAPER},
+}
+"""Those of the paper's tables."""
+
+# What names a run; everything else appears in its name only where it is not the default.
+_NAMING = ("task", "dataset", "network", "categories", "estimator")
+
+
+def read_grid(source: str) -> list[Settings]:
+    """The runs of a grid by name, or of a TOML file.
+
+    The file gives settings by name; where it gives a list, every element is tried with every other:
+
+        dataset = "digits"
+        categories = [3, 5]
+        estimator = ["loorf", "carms-s"]
+        seed = [0, 1, 2]
+    """
+    if source in NAMED:
+        return expand(NAMED[source])
+    path = Path(source)
+    if not path.is_file():
+        names = ", ".join(NAMED)
+        raise ValueError(f"a grid is {names} or a TOML file; there is no {source}")
+    try:
+        return expand(tomllib.loads(path.read_text()))
+    except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
+        raise ValueError(f"{source}: {error}") from error
+
+
+def expand(grid: dict[str, Any]) -> list[Settings]:
+    """Every combination, all of them checked.
+
+    >>> [run.seed for run in expand({"estimator": "loorf", "seed": [3, 4]})]
+    [3, 4]
+    """
+    known = {field.name for field in fields(Settings)}
+    unknown = sorted(set(grid) - known)
+    if unknown:
+        raise ValueError(f"there is no setting {', '.join(unknown)}; there are {sorted(known)}")
+    axes = [value if isinstance(value, list) else [value] for value in _axes(grid).values()]
+    runs = [
+        Settings(**dict(zip(grid, combination, strict=True)))
+        for combination in itertools.product(*axes)
+    ]
+    if not runs:
+        raise ValueError("the grid has no runs: a list in it is empty")
+    if len({run_name(run) for run in runs}) < len(runs):
+        raise ValueError("the grid has the same run twice")
+    return runs
+
+
+def _axes(grid: dict[str, Any]) -> dict[str, Any]:
+    """Options are a list by nature: a list of them is one value, a list of lists several."""
+    options = grid.get("options")
+    if not isinstance(options, list):
+        return grid
+    several = options if options and isinstance(options[0], list) else [options]
+    return {**grid, "options": [tuple(one) for one in several]}
+
+
+def run_name(settings: Settings) -> str:
+    """A name for the directory of a run, readable and its own.
+
+    >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2))
+    'vae-dynamic-mnist-linear-3-carms-s-steps=100-seed=2'
+    """
+    parts = [str(getattr(settings, name)) for name in _NAMING]
+    usual = Settings()
+    others = [field.name for field in fields(Settings) if field.name not in (*_NAMING, "seed")]
+    for name in others:
+        value = getattr(settings, name)
+        if value != getattr(usual, name):
+            parts.append(f"{name}={_plain(value)}")
+    parts.append(f"seed={settings.seed}")
+    return "-".join(parts)
+
+
+def _plain(value: Any) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, Sequence) else str(value)
+    return text.replace("/", "_")

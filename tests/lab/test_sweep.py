@@ -1,0 +1,231 @@
+"""Grids of runs, here and on a Ray cluster of this machine, and what they survive."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from carms.lab.grid import expand, read_grid, run_name
+from carms.lab.settings import Settings
+from carms.lab.training import Trainer
+
+TIMINGS = ("milliseconds", "training_seconds", "evaluation_seconds")
+GRID = {
+    "dataset": "digits",
+    "network": "linear",
+    "categories": 3,
+    "latents": 4,
+    "estimator": ["loorf", "carms-s"],
+    "seed": [0, 1],
+    "steps": 400,
+    "log_every": 50,
+    "checkpoint_every": 50,
+    "eval_samples": 3,
+}
+
+
+def write_grid(path, **changes):
+    grid = {**GRID, **changes}
+    path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in grid.items()))
+    return path
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "carms", "sweep", *map(str, arguments)]
+
+
+def sweep(*arguments, check=True):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, check=check)
+
+
+def outcomes(folder):
+    """Metrics and results of all runs, timings aside."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        lines.append(json.loads((path / "result.json").read_text()))
+        found[path.name] = [{k: v for k, v in row.items() if k not in TIMINGS} for row in lines]
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What the runs of the grid give one after the other in one process."""
+    folder = tmp_path_factory.mktemp("expected")
+    for settings in expand(GRID):
+        Trainer(settings, folder / run_name(settings)).run()
+    return outcomes(folder)
+
+
+def test_the_grids_of_the_paper():
+    for name, count in (("paper-vae", 450), ("paper-complete", 225)):
+        runs = read_grid(name)
+        assert len({run_name(run) for run in runs}) == count
+        assert all(run.steps == 10**6 for run in runs)
+
+
+def test_options_are_lists_by_nature():
+    one = expand({"estimator": "carms-i", "options": ["orderings=one", "epsilon=0.1"]})
+    assert [run.options for run in one] == [("orderings=one", "epsilon=0.1")]
+    two = expand({"estimator": "carms-i", "options": [["orderings=one"], []]})
+    assert [run.options for run in two] == [("orderings=one",), ()]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour = 1", "there is no setting colour"),
+        ("seed = []", "a list in it is empty"),
+        ("seed = [1, 1]", "the same run twice"),
+        ("steps = 0", "steps must be at least 1"),
+        ("estimator = 'lorf'", "did you mean loorf"),
+        ("seed = ", "Invalid value"),
+    ],
+)
+def test_a_bad_grid_is_one_error(tmp_path, text, message):
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_grid(str(path))
+    with pytest.raises(ValueError, match="or a TOML file"):
+        read_grid("nothing.toml")
+
+
+def test_plan_run_and_run_again(tmp_path, expected):
+    grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
+    plan = sweep(grid, "--out", out, "--dry-run").stdout
+    assert "4 runs under" in plan
+    assert "0 finished" in plan
+    assert "step 0 of 400" in plan
+    assert "on one core in all" in plan
+    assert not out.exists()
+    assert "all 4 runs are finished" in sweep(grid, "--out", out).stdout
+    assert outcomes(out) == expected
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert "4 finished" in sweep(grid, "--out", out).stdout
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
+    # Of these two, one is for binary variables alone.
+    grid = write_grid(tmp_path / "grid.toml", estimator=["arms", "loorf"], seed=0, steps=50)
+    done = sweep(grid, "--out", tmp_path / "out", check=False)
+    assert done.returncode == 1
+    assert "1 of 2 runs failed" in done.stderr
+    assert "arms" in done.stdout
+    assert "loorf" in done.stdout
+    assert len([*(tmp_path / "out").glob("*/result.json")]) == 1
+
+
+def children_of(pid):
+    text = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
+    return [int(word) for word in text.split()]
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def checkpoints(out):
+    return [*out.glob("*/checkpoints/*.json")]
+
+
+def test_a_process_killed_under_a_run(tmp_path, expected):
+    grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
+    driver = subprocess.Popen(command(grid, "--out", out), stdout=subprocess.PIPE, text=True)
+    wait_for(lambda: checkpoints(out))
+    # The last of its children; the first may be the one that watches over resources.
+    os.kill(max(children_of(driver.pid)), signal.SIGKILL)
+    output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 0, output
+    assert outcomes(out) == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_stopped_and_started_again(tmp_path, expected, number):
+    grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
+    driver = subprocess.Popen(
+        command(grid, "--out", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: checkpoints(out))
+    driver.send_signal(number)
+    output, errors = driver.communicate(timeout=120)
+    if number == signal.SIGINT:
+        assert driver.returncode == 130
+        assert "the same command goes on" in output
+        assert "Traceback" not in errors
+    assert "all 4 runs are finished" in sweep(grid, "--out", out).stdout
+    assert outcomes(out) == expected
+
+
+def test_two_processes_do_not_train_one_run(tmp_path):
+    settings = Settings(**{**GRID, "estimator": "loorf", "seed": 0})
+    trainer = Trainer(settings, tmp_path / "run")
+    with (
+        trainer.directory.held(),
+        pytest.raises(ValueError, match="another process is training"),
+    ):
+        Trainer(settings, tmp_path / "run").run()
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Two nodes of one CPU each, on loopback."""
+    utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+    made = utils.Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 0})
+    small.pop("include_dashboard")
+    nodes = [made.add_node(**small) for _ in range(2)]
+    made.wait_for_nodes()
+    yield made, nodes
+    made.shutdown()
+
+
+def test_ray_gives_the_same(tmp_path, expected, cluster):
+    made, _ = cluster
+    grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
+    done = sweep(grid, "--out", out, "--ray", made.address)
+    assert "all 4 runs are finished" in done.stdout
+    assert outcomes(out) == expected
+
+
+def workers_of_ray():
+    text = subprocess.run(["pgrep", "-f", "^ray::work"], capture_output=True, text=True).stdout
+    return [int(word) for word in text.split()]
+
+
+def test_ray_with_a_worker_a_node_and_the_driver_killed(tmp_path, expected, cluster):
+    made, nodes = cluster
+    grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
+    arguments = command(grid, "--out", out, "--ray", made.address)
+    driver = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: checkpoints(out))
+    wait_for(workers_of_ray)
+    os.kill(workers_of_ray()[0], signal.SIGKILL)
+    count = len(checkpoints(out))
+    wait_for(lambda: len(checkpoints(out)) > count or [*out.glob("*/result.json")])
+    driver.kill()
+    driver.communicate()
+    driver = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(workers_of_ray)
+    made.remove_node(nodes[0], allow_graceful=False)
+    output, errors = driver.communicate(timeout=300)
+    assert driver.returncode == 0, output + errors
+    assert outcomes(out) == expected
+
+
+def test_no_cluster_there(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    grid = write_grid(tmp_path / "grid.toml")
+    done = sweep(grid, "--out", tmp_path / "out", "--ray", "127.0.0.1:1", check=False)
+    assert done.returncode == 1
+    assert "no Ray cluster at '127.0.0.1:1'" in done.stderr
+    assert "Traceback" not in done.stderr
