@@ -12,7 +12,7 @@ from torch import Tensor
 
 import carms
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
-from carms.estimators.base import Differentiating
+from carms.estimators.differentiating import Differentiating
 
 COPULAS = {
     "independent": Independent,

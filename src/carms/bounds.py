@@ -6,7 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, Objective, independent_samples, plain_numerics
+from carms.estimators.base import Draw, Objective, plain_numerics
+from carms.estimators.drawing import independent_samples
 from carms.inputs import Distribution, Variables, check_values, probabilities
 from carms.precision import computing_dtype
 

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Dirichlet
-from carms.estimators.base import Draw, ScoreFunction
+from carms.estimators.base import Draw
+from carms.estimators.drawing import ScoreFunction
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 

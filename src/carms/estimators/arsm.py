@@ -5,7 +5,8 @@ from torch import Tensor
 
 from carms.constants import constant
 from carms.estimators.arms import probability_of_zero
-from carms.estimators.base import Direct, Draw
+from carms.estimators.base import Draw
+from carms.estimators.drawing import Direct
 from carms.evaluations import distinct
 from carms.gumbel import exponentials
 from carms.pairs import pair_index

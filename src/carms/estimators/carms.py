@@ -6,7 +6,8 @@ from torch import Tensor
 from carms.copulas import Circular, Copula, Dirichlet, Gaussian, Independent, Stratified
 from carms.couplings import BiasedGumbelMax, Coupling, GumbelMax, InverseCDF
 from carms.couplings.inverse_cdf import Orderings
-from carms.estimators.base import Draw, ScoreFunction
+from carms.estimators.base import Draw
+from carms.estimators.drawing import ScoreFunction
 from carms.pairs import take_pairs, weights_from_pairs
 
 __all__ = ["Carms", "carms_g", "carms_g_biased", "carms_i", "carms_s", "carts"]

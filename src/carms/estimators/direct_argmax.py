@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Direct, Draw
+from carms.estimators.base import Draw
+from carms.estimators.drawing import Direct
 from carms.evaluations import neighbour_table, neighbours
 from carms.gumbel import exponentials, perturbed
 

@@ -5,7 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Direct, Draw
+from carms.estimators.base import Draw
+from carms.estimators.drawing import Direct
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 

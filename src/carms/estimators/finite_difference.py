@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
-from carms.estimators.base import Direct, Draw
+from carms.estimators.base import Draw
+from carms.estimators.drawing import Direct
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 

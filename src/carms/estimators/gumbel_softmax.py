@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Reparameterised
+from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed
 

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Direct, Draw, independent_samples
+from carms.estimators.base import Draw
+from carms.estimators.drawing import Direct, independent_samples
 
 __all__ = ["Indecater"]
 

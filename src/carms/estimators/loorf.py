@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, ScoreFunction, independent_samples
+from carms.estimators.base import Draw
+from carms.estimators.drawing import ScoreFunction, independent_samples
 
 __all__ = ["Loorf"]
 

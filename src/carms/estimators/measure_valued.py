@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
-from carms.estimators.base import Direct, Draw, independent_samples
+from carms.estimators.base import Draw
+from carms.estimators.drawing import Direct, independent_samples
 from carms.evaluations import neighbour_table, neighbours
 from carms.precision import precise_dtype
 from carms.randomness import uniform

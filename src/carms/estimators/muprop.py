@@ -3,14 +3,9 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import (
-    Differentiating,
-    Draw,
-    independent_samples,
-    leaf,
-    plain_numerics,
-    slope,
-)
+from carms.estimators.base import Draw, plain_numerics
+from carms.estimators.differentiating import Differentiating, leaf, slope
+from carms.estimators.drawing import independent_samples
 from carms.inputs import Distribution, Variables, probabilities
 
 __all__ = ["MuProp"]

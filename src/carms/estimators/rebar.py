@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Differentiating, Draw, leaf, slope
+from carms.estimators.base import Draw
+from carms.estimators.differentiating import Differentiating, leaf, slope
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, probabilities

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Reparameterised, independent_samples
+from carms.estimators.drawing import independent_samples
 from carms.estimators.gumbel_softmax import check_temperature
+from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
 
 __all__ = ["ReinMax"]

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from carms.estimators.base import Differentiating, Draw, slope
+from carms.estimators.base import Draw
+from carms.estimators.differentiating import Differentiating, slope
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.rebar import Relaxation
 from carms.inputs import Distribution, Variables, probabilities

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from carms.estimators.base import Differentiating, Draw, slope
+from carms.estimators.base import Draw
+from carms.estimators.differentiating import Differentiating, slope
 from carms.estimators.double_cv import samples_with_slopes
 from carms.inputs import Distribution
 

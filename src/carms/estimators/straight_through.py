@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Reparameterised, independent_samples
+from carms.estimators.drawing import independent_samples
+from carms.estimators.reparameterised import Reparameterised
 
 __all__ = ["StraightThrough", "softmax_slope"]
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from carms.constants import constant
-from carms.estimators.base import Draw, ScoreFunction
+from carms.estimators.base import Draw
+from carms.estimators.drawing import ScoreFunction
 from carms.gumbel import exponentials
 from carms.precision import precise_dtype
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from carms.estimators.base import Objective, independent_samples
+from carms.estimators.base import Objective
+from carms.estimators.drawing import independent_samples
 from carms.one_hot import one_hot
 from carms.softmax import softmax
 

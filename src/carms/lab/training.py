@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 import carms
-from carms.estimators.base import ScoreFunction
+from carms.estimators.drawing import ScoreFunction
 from carms.lab.completion import Completion
 from carms.lab.data import Dataset, load
 from carms.lab.evaluation import OnPart, binarised, evaluate, mean_bound

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import carms
 from carms.estimators import Estimator
-from carms.estimators.base import ScoreFunction
+from carms.estimators.drawing import ScoreFunction
 from carms.lab.latent import LatentModel
 
 __all__ = ["Measured", "compare_variances", "contribution_variance", "gradient_variance"]

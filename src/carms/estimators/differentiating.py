@@ -1,0 +1,100 @@
+"""Estimators that use derivatives of ``f`` without being biased by them, some of them learned."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import Draw, Estimator, put_gradient
+from carms.inputs import Variables, check_values
+
+__all__ = ["Differentiating", "leaf", "slope", "wants_gradient"]
+
+
+class Differentiating(Estimator):
+    """Estimators that make the gradient of all logits from derivatives of ``f``.
+
+    A subclass that is a ``torch.nn.Module`` is learned: in ``train()`` mode the backward pass also
+    puts the gradient of the estimator's variance on its parameters, for an optimiser of their own.
+    It does not matter by what the value is multiplied before ``backward()``, so it must not be
+    clipped or unscaled together with other gradients; every backward pass adds to it once more.
+    """
+
+    black_box = False
+
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        fz = check_values(fz, draw.indices.shape)
+        value = self._value(draw, fz)
+        if not wants_gradient(draw.variables.logits):
+            return value
+        with torch.autocast(fz.device.type, enabled=False):
+            gradient = self._gradient(draw, fz)
+        value = put_gradient(value, draw.variables.logits, gradient.detach())
+        if not isinstance(self, torch.nn.Module) or not self.training or not gradient.requires_grad:
+            return value
+        parameters = [each for each in self.parameters() if each.requires_grad]
+        if not parameters:
+            return value
+        # The mean of an unbiased gradient does not move, so its square is the variance.
+        loss = gradient.square().sum() / max(1, value.numel())
+        teaching = torch.autograd.grad(
+            loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        taught: Tensor = _Taught.apply(value, *parameters, *teaching)  # type: ignore[no-untyped-call]
+        return taught
+
+    @abstractmethod
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        """``[*batch, D, C]`` from the values ``fz`` with their graph; with a graph of its own to
+        the parameters that are learned.
+        """
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
+class _Taught(torch.autograd.Function):
+    """The value, whose backward pass gives each parameter the gradient that is meant for it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors[len(tensors) // 2 :])
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return upstream[0], *ctx.saved_tensors, *[None] * len(ctx.saved_tensors)
+
+
+def slope(estimator: Estimator, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
+    """The derivative of each value with respect to the sample ``of`` that it was made from."""
+    found = None
+    if values.requires_grad:
+        (found,) = torch.autograd.grad(
+            values.sum(), of, retain_graph=True, create_graph=create_graph, allow_unused=True
+        )
+    if found is None:
+        raise ValueError(
+            f"{estimator} needs the derivative of f with respect to z, and the values of f do not "
+            "depend on z in a way that autograd sees; loorf and carms-s take any f"
+        )
+    return found
+
+
+def wants_gradient(logits: Tensor) -> bool:
+    """Whether anybody will ask for the gradient of the logits."""
+    return torch.is_grad_enabled() and logits.requires_grad
+
+
+def leaf(values: Tensor, variables: Variables) -> Tensor:
+    """``values`` outside the graph, to differentiate with respect to if the gradient is wanted."""
+    try:
+        return values.detach().requires_grad_(wants_gradient(variables.logits))
+    except RuntimeError as error:
+        raise RuntimeError(
+            "an estimator that differentiates by itself (double-cv, muprop, rebar, relax, rodeo) "
+            "does not work inside torch.func transforms such as vmap; make a batch dimension of "
+            "what is mapped over"
+        ) from error

@@ -1,0 +1,71 @@
+"""Estimators that differentiate ``f`` through samples made of the logits."""
+
+from abc import abstractmethod
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import Draw, Estimator
+from carms.inputs import Distribution, Variables, check_values, probabilities
+
+__all__ = ["Reparameterised"]
+
+
+class Reparameterised(Estimator):
+    """Estimators that let the gradient of ``f`` flow back through samples made of the logits."""
+
+    unbiased = False
+    black_box = False
+    soft = False
+    """Whether ``f`` sees soft samples; otherwise hard ones that only pass the gradient on."""
+
+    def __init__(self, samples: int = 8) -> None:
+        if samples < 1:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 1 sample, got samples={samples}"
+            )
+        self.samples = samples
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        probs = probabilities(variables.logits)
+        with torch.autocast(probs.device.type, enabled=False):
+            wide = variables.logits.to(probs.dtype)
+            indices, relaxed = self._reparameterise(wide, probs, generator)
+            draw = Draw(variables, indices)
+            return replace(
+                draw, relaxed=relaxed if self.soft else draw.one_hot(wide.dtype) + relaxed
+            )
+
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        fz = check_values(fz, draw.indices.shape)
+        if not torch.compiler.is_compiling() and not _leads_to(fz, draw.relaxed):
+            raise ValueError(
+                f"{self} needs a differentiable f, but its values do not depend on z in a way that "
+                "autograd sees; loorf and carms-s take any f"
+            )
+        return fz.mean(0)
+
+    @abstractmethod
+    def _reparameterise(
+        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Indices ``[N, *batch, D]``, and soft samples ``[N, *batch, D, C]`` or else zeros that
+        broadcast to them, whose graph leads to the logits ``[*batch, D, C]``.
+        """
+
+
+def _leads_to(values: Tensor, source: Tensor | None) -> bool:
+    """Whether the graph of the values comes by the source; True where there is nothing to find."""
+    if source is None or source.grad_fn is None or not torch.is_grad_enabled():
+        return True
+    todo, seen = [values.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is source.grad_fn:
+            return True
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [following for following, _ in node.next_functions]
+    return False
