@@ -51,11 +51,29 @@ class Circular(Copula):
         apart, half = (centre_a - centre_b).abs_(), (width_a + width_b).mul_(0.5)
         # The gaps one way round the ring and the other.
         gaps = torch.stack((apart.to(width.dtype), (count - apart).to(width.dtype)))
-        gaps.sub_(half).clamp_min_(0)
+        return self._lift_in_strata(gaps.sub_(half).clamp_min_(0), width_a, width_b)
+
+    def lift_across(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
+        """:meth:`lift` of two disjoint intervals by what lies between them.
+
+        Args:
+            gaps: ``[2, ...]``, from the one to the other one way round the ring and the other way.
+            width_a: ``[...]``, the positive length of the one.
+            width_b: ``[...]``, the positive length of the other.
+
+        >>> gaps = torch.tensor([0.0, 0.5], dtype=torch.float64)
+        >>> quarter = torch.tensor(0.25, dtype=torch.float64)
+        >>> Circular(samples=4).lift_across(gaps, quarter, quarter)
+        tensor(1.1111, dtype=torch.float64)
+        """
+        count = self.samples
+        return self._lift_in_strata(gaps * count, width_a * count, width_b * count)
+
+    def _lift_in_strata(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
         share = _mean_slope(gaps, torch.minimum(width_a, width_b), torch.maximum(width_a, width_b))
         # One of the two is at least a half: subtract the one from that, not from a rounded sum.
         small, large = torch.minimum(*share), torch.maximum(*share)
-        return large.sub_(1).add_(small).mul_(count / (count - 1))
+        return large.sub_(1).add_(small).mul_(self.samples / (self.samples - 1))
 
 
 def _mean_slope(gap: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
