@@ -44,9 +44,10 @@ class Coder:
     """
 
     def __init__(self, u: Tensor) -> None:
-        # Two bits less than the floats have: then the end of the last piece rounds to the span.
         self.dtype = u.dtype
-        self._grid = 0.25 / torch.finfo(u.dtype).eps
+        # Spans are from here to its double. Floats have two bits more, so that the end of the last
+        # piece, with the error of two roundings, is the span when rounded up.
+        self._grid = 0.125 / torch.finfo(u.dtype).eps
         self._point = (u * self._grid).floor()
         self._span = torch.full_like(u, self._grid)
 
@@ -74,6 +75,6 @@ class Coder:
 
     def _zoom(self, lower: Tensor, width: Tensor, fresh: Tensor) -> None:
         """Make the chosen piece the new span."""
-        self._span = torch.frexp(width).mantissa * self._grid
+        self._span = torch.frexp(width).mantissa * (2 * self._grid)
         scale = self._span / width
         self._point = (self._point - lower) * scale + (fresh * scale).floor_()

@@ -10,9 +10,6 @@ from carms.sequences.record import Rollouts
 
 __all__ = ["advantages", "pair_ratio", "surrogate"]
 
-# Lengths of intervals underflow; this is as good as zero, and can be divided by.
-_SHORTEST = 1e-280
-
 
 def pair_ratio(rollouts: Rollouts) -> Tensor:
     """``[P, N, N]``: how much rarer than by chance two rollouts are drawn together.
@@ -26,7 +23,9 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
         return ratio
     first, second = pair_index(count, ratio.device)
     gaps, equal = gaps_between(rollouts)
-    width = rollouts.log_width.exp().clamp_min(_SHORTEST).T
+    # Lengths underflow; a positive one that is as good as zero can be divided by.
+    shortest = torch.finfo(ratio.dtype).tiny ** 0.5
+    width = rollouts.log_width.exp().clamp_min(shortest).T
     lift = Circular(count).lift_across(gaps, width[first], width[second])
     mixed = (1 - rollouts.epsilon) * lift + rollouts.epsilon
     pairs = mixed.reciprocal().masked_fill(equal, 1).T
