@@ -1,39 +1,11 @@
 import pytest
 import torch
 from helpers import chi_square_chance, generator
-from toy_models import Listed, Table, TinyTransformer
+from toy_models import MODELS, NOTHING, draw
 
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.sequences import rollouts
-from carms.sequences.policy import Policy
-
-NOTHING = torch.zeros(1, 0, dtype=torch.long)
-MODELS = {
-    "coins": lambda: Listed(Table(2, 6, seed=1), 6),
-    "table": lambda: Listed(Table(5, 3, 1.5, seed=2), 3),
-    "ends": lambda: Listed(Table(3, 5, seed=3), 5, eos=1),
-    "transformer": lambda: Listed(TinyTransformer(3, 4, seed=4), 4, eos=2),
-    "hot": lambda: Listed(Table(4, 3, seed=5), 3, policy=Policy(temperature=2.5)),
-    "top-k": lambda: Listed(Table(5, 3, seed=6), 3, policy=Policy(top_k=2)),
-    "top-p": lambda: Listed(Table(5, 3, seed=7), 3, eos=0, policy=Policy(0.7, top_p=0.8)),
-}
-
-
-def draw(listed, groups, samples=4, seed=0, **options):
-    policy = listed.policy
-    return rollouts(
-        listed.step,
-        NOTHING.expand(groups, 0),
-        samples,
-        listed.length,
-        temperature=policy.temperature,
-        top_k=policy.top_k,
-        top_p=policy.top_p,
-        eos=listed.eos,
-        generator=generator(seed),
-        **options,
-    )
 
 
 def chance(counts, probs):
