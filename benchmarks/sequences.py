@@ -15,6 +15,7 @@ from variance import random_objective, variance
 import carms
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
+from carms.lab.memory import keep_freed_memory
 from carms.sequences import Rollouts, advantages, default_epsilon, pair_ratio, rollouts
 
 KINDS = {
@@ -23,7 +24,6 @@ KINDS = {
     "flat, sparse": (0.5, True),
     "flat, dense": (0.5, False),
 }
-SAMPLES = (4, 8, 16, 32)
 EPSILONS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 # What the means should reach, and what no single problem should exceed.
 LIMITS = {
@@ -133,7 +133,7 @@ def variance_tables(arguments: argparse.Namespace) -> None:
     for kind, (scale, sparse) in KINDS.items():
         shape = arguments.vocabulary, arguments.length
         problems = [Problem.random(*shape, scale, sparse) for _ in range(arguments.problems)]
-        for samples in SAMPLES:
+        for samples in arguments.samples:
             chosen = default_epsilon(samples)
             epsilons = sorted({*EPSILONS, chosen})
             groups = arguments.rows // samples
@@ -146,7 +146,7 @@ def variance_tables(arguments: argparse.Namespace) -> None:
                 [
                     kind,
                     str(samples),
-                    f"{chosen:g}",
+                    f"{chosen:.3g}",
                     f"{means[chosen]:.3f}" + (f" (<= {limit:g})" if limit else ""),
                     f"{most[chosen]:.2f} (<= {WORST:g})",
                     f"{bias:.1%}",
@@ -302,6 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="all if none is named")
     parser.add_argument("--problems", type=int, default=24)
+    parser.add_argument("--samples", type=int, nargs="+", default=[4, 8, 16, 32])
     parser.add_argument("--rows", type=int, default=160_000, help="rollouts per measurement")
     parser.add_argument("--vocabulary", type=int, default=4)
     parser.add_argument("--length", type=int, default=4)
@@ -310,6 +311,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    keep_freed_memory()
     for name in arguments.parts or PARTS:
         torch.manual_seed(0)
         PARTS[name](arguments)

@@ -102,7 +102,8 @@ def test_epsilon_bounds_the_ratios(epsilon):
 
 def test_default_epsilon():
     group = draw(MODELS["coins"](), 3, 8)
-    assert group.epsilon == default_epsilon(8) == 0.25
+    assert group.epsilon == default_epsilon(8)
+    assert default_epsilon(4) == 0.5
     assert default_epsilon(2) == 1
 
 

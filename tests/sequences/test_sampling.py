@@ -211,6 +211,7 @@ def uniform_step(tokens, cache):
         ({"prompts": torch.zeros(3, dtype=torch.long)}, ValueError, r"got shape \[3\]"),
         ({"prompts": torch.zeros(0, 3, dtype=torch.long)}, ValueError, r"got shape \[0, 3\]"),
         ({"samples": 1}, ValueError, "at least 2 samples, got samples=1"),
+        ({"samples": 0}, ValueError, "at least 2 samples, got samples=0"),
         ({"length": 0}, ValueError, "at least 1 token, got length=0"),
         ({"copula": "gaussian"}, ValueError, "circular, independent, got 'gaussian'"),
         ({"epsilon": 1.5}, ValueError, "epsilon is a probability, got 1.5"),
