@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.inputs import probabilities
+from carms.precision import computing_dtype
 
 __all__ = ["Policy"]
 
@@ -35,7 +36,9 @@ class Policy:
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """``[rows, vocabulary]``, zero for tokens that are left out; not normalised."""
-        probs = probabilities(logits if self.temperature == 1 else logits / self.temperature)
+        if self.temperature != 1:
+            logits = logits.to(computing_dtype(logits.dtype)) / self.temperature
+        probs = probabilities(logits)
         if self.top_k is not None and self.top_k < probs.shape[-1]:
             values, tokens = probs.topk(self.top_k)
             probs = torch.zeros_like(probs).scatter_(-1, tokens, values)
