@@ -1,5 +1,6 @@
 """Correlated rollouts: whole sequences by inverse CDF, from the points of a copula."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ def default_epsilon(samples: int) -> float:
     >>> default_epsilon(16)
     0.0625
     """
-    return min(1.0, 4 / samples**1.5)
+    return min(1.0, 4 / (samples * math.sqrt(samples)))
 
 
 @torch.no_grad()
