@@ -1,7 +1,7 @@
 """A transformer learns to add by policy gradient alone: correlated rollouts in a plain loop.
 
 A prompt is two numbers of two digits to the base 4; the answer is their sum, two digits again
-(the carry is lost). A rollout is rewarded if it is right. ``--copula independent`` is RLOO.
+(the carry is lost). A rollout is rewarded by the share of its digits that are right. ``--copula independent`` is RLOO.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def digits(number: Tensor) -> Tensor:
 
 
 def main() -> None:
-    """Train, and print how often answers are right."""
+    """Train, and print how many digits are right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--copula", default="circular", choices=["circular", "independent"])
     parser.add_argument("--steps", type=int, default=600)
@@ -58,7 +58,7 @@ def main() -> None:
         prompts = digits(numbers).flatten(1)
         group = sequences.rollouts(policy, prompts, 16, DIGITS, arguments.copula)
         wanted = digits(numbers.sum(-1))
-        rewards = (group.tokens == wanted.unsqueeze(1)).all(-1).float()
+        rewards = (group.tokens == wanted.unsqueeze(1)).float().mean(-1)
 
         advantages = sequences.advantages(rewards, group)  # in the place of leave-one-out
         tokens = torch.cat((prompts.repeat_interleave(16, 0), group.tokens.flatten(0, 1)), 1)
@@ -71,7 +71,7 @@ def main() -> None:
 
         right += float(rewards.mean()) / every
         if step % every == 0:
-            print(f"step {step}: {right:.1%} of the answers right")
+            print(f"step {step}: {right:.1%} of the digits right")
             right = 0.0
 
 

@@ -22,7 +22,7 @@ def test_shelf():
 @pytest.mark.parametrize("copula", ["circular", "independent"])
 def test_rollouts(copula):
     printed = run("rollouts.py", "--steps", "12", "--copula", copula)
-    assert printed.count("of the answers right") == 6
+    assert printed.count("of the digits right") == 6
 
 
 @pytest.mark.skipif(find_spec("trl") is None, reason="TRL is a dependency of this example alone")
