@@ -309,11 +309,12 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=32_000, help="vocabulary for time and length")
     parser.add_argument("--tokens", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
     for name in arguments.parts or PARTS:
-        torch.manual_seed(0)
+        torch.manual_seed(arguments.seed)
         PARTS[name](arguments)
 
 

@@ -1,7 +1,7 @@
 """A transformer learns to add by policy gradient alone: correlated rollouts in a plain loop.
 
 A prompt is two numbers of two digits to the base 4; the answer is their sum, two digits again
-(the carry is lost). A rollout is rewarded by the share of its digits that are right. ``--copula independent`` is RLOO.
+(the carry is lost), rewarded by the share of right digits. ``--copula independent`` is RLOO.
 """
 
 import argparse
