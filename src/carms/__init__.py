@@ -1,6 +1,6 @@
 """Unbiased, low-variance gradients through categorical choices."""
 
-from carms import copulas, couplings, estimators
+from carms import copulas, couplings, estimators, sequences
 from carms.bounds import importance_bound
 from carms.compare import compare
 from carms.estimators import available, make
@@ -17,4 +17,5 @@ __all__ = [
     "expectation",
     "importance_bound",
     "make",
+    "sequences",
 ]

@@ -48,24 +48,53 @@ class Circular(Copula):
         width = width * count
         centre_a, centre_b = take_pairs(left * count + width / 2)
         width_a, width_b = take_pairs(width)
-        shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
-        half = width_a.add_(width_b).mul_(0.5)
-        # The gap on the short way round the ring.
+        half = (width_a + width_b).mul_(0.5)
         apart = (centre_a - centre_b).abs_()
         gap = torch.minimum(apart, count - apart).to(half.dtype).sub_(half).clamp_min_(0)
-        # The slope on the long way is never longer than the longer interval (nor, within one
-        # interval, where there is no long way, than 1).
+        # Within one interval there is no other way round: any number up to 1 will do.
         rest = torch.add(gap, half, alpha=2).add_(1 - count).clamp_min_(0).clamp_max_(1)
+        return self._lift_in_strata(gap, rest, width_a, width_b)
+
+    def lift_across(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
+        """:meth:`lift` of two disjoint intervals by what lies between them.
+
+        Args:
+            gaps: ``[2, ...]``, from the one to the other one way round the ring and the other way.
+            width_a: ``[...]``, the positive length of the one.
+            width_b: ``[...]``, the positive length of the other.
+
+        >>> gaps = torch.tensor([0.0, 0.5], dtype=torch.float64)
+        >>> quarter = torch.tensor(0.25, dtype=torch.float64)
+        >>> Circular(samples=4).lift_across(gaps, quarter, quarter)
+        tensor(1.1111, dtype=torch.float64)
+        """
+        count = self.samples
+        gap, other = torch.minimum(*gaps) * count, torch.maximum(*gaps) * count
+        rest = (1 - other).clamp_min_(0)
+        return self._lift_in_strata(gap, rest, width_a * count, width_b * count)
+
+    def _lift_in_strata(
+        self, gap: Tensor, rest: Tensor, width_a: Tensor, width_b: Tensor
+    ) -> Tensor:
+        """The mean of the density over two intervals, by the ``gap`` on the short way between them,
+        and the ``rest``, if any, by which the gap on the long way falls short of 1.
+
+        The density is 1 less a dent on the short way and, where there is a rest, one on the long
+        way. No two nearly equal numbers are subtracted, so no digits are lost however short the
+        intervals are.
+        """
+        shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
+        # The dent on the long way never reaches across the longer interval.
         dents = _cubes(rest, torch.minimum(rest, shorter))
         # On the short way x, the place in the shorter interval, runs through up to three parts:
-        # first all of the longer one is on the slope (`inner`), then some is (`edge`), then none.
+        # first all of the longer one is in the dent (`inner`), then some is (`edge`), then none.
         reach = (1 - gap).clamp_min_(0)
         inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
         edge = torch.minimum(reach, shorter).sub_(inner)
         dents.add_(_cubes(reach.sub_(inner), edge)).div_(longer * 6)
         slope = longer.add_(inner).mul_(0.5).add_(gap).mul_(inner)
         found = (shorter - inner).sub_(dents).add_(slope)
-        return found.div_(shorter.mul_((count - 1) / count))
+        return found.div_(shorter.mul_((self.samples - 1) / self.samples))
 
 
 def _cubes(high: Tensor, step: Tensor) -> Tensor:

@@ -1,0 +1,16 @@
+"""Correlated rollouts of autoregressive models, and the correction that keeps them unbiased."""
+
+from carms.sequences.causal_lm import causal_lm
+from carms.sequences.correction import advantages, pair_ratio, surrogate
+from carms.sequences.record import Rollouts
+from carms.sequences.sampling import default_epsilon, rollouts
+
+__all__ = [
+    "Rollouts",
+    "advantages",
+    "causal_lm",
+    "default_epsilon",
+    "pair_ratio",
+    "rollouts",
+    "surrogate",
+]

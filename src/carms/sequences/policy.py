@@ -1,0 +1,51 @@
+"""From logits to the probabilities that tokens are drawn with."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from carms.inputs import probabilities
+from carms.precision import computing_dtype
+
+__all__ = ["Policy"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Temperature, then top-k, then top-p, each None or 1 for none.
+
+    >>> logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
+    >>> Policy(top_k=3).probabilities(logits)
+    tensor([[0.4000, 0.3000, 0.2000, 0.0000]])
+    >>> Policy(top_p=0.5).probabilities(logits)
+    tensor([[0.4000, 0.3000, 0.0000, 0.0000]])
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature is a positive number, got {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k keeps at least 1 token, got {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is a probability above 0, got {self.top_p}")
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """``[rows, vocabulary]``, zero for tokens that are left out; not normalised."""
+        if self.temperature != 1:
+            logits = logits.to(computing_dtype(logits.dtype)) / self.temperature
+        probs = probabilities(logits)
+        if self.top_k is not None and self.top_k < probs.shape[-1]:
+            values, tokens = probs.topk(self.top_k)
+            probs = torch.zeros_like(probs).scatter_(-1, tokens, values)
+        if self.top_p is not None and self.top_p < 1:
+            values, tokens = probs.sort(stable=True, dim=-1, descending=True)
+            # The likeliest tokens that have this share together: as long as those before have less.
+            ends = values.cumsum(-1)
+            spare = ends - values >= self.top_p * ends[:, -1:]
+            probs = probs.scatter(-1, tokens, values.masked_fill_(spare, 0))
+        return probs

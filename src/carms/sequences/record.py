@@ -1,0 +1,66 @@
+"""What a group of rollouts is."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Rollouts"]
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """``N`` rollouts for each of ``P`` prompts, and the interval of [0, 1) that each one owns.
+
+    Attributes:
+        tokens: ``[P, N, length]``; after its end a rollout is filled up with the end token.
+        lengths: ``[P, N]``, how many tokens count, the end token among them.
+        lower: ``[P, N, length]``, see ``span``.
+        upper: ``[P, N, length]``, see ``span``.
+        span: ``[P, N, length]``. Given the tokens before it, token ``t`` owns the part
+            ``[lower, upper)`` of ``[0, span)``, all three integers in double precision.
+        copula: by which the rollouts of a prompt were coupled.
+        epsilon: probability with which they were independent instead.
+    """
+
+    tokens: Tensor
+    lengths: Tensor
+    lower: Tensor
+    upper: Tensor
+    span: Tensor
+    copula: str
+    epsilon: float
+
+    @property
+    def samples(self) -> int:
+        """How many rollouts each prompt has."""
+        return self.tokens.shape[1]
+
+    @property
+    def mask(self) -> Tensor:
+        """``[P, N, length]``: True for the tokens that count."""
+        steps = torch.arange(self.tokens.shape[-1], device=self.tokens.device)
+        return steps < self.lengths.unsqueeze(-1)
+
+    @property
+    def shares(self) -> Tensor:
+        """``[P, N, length]``: each token's share of the interval of the tokens before it."""
+        return (self.upper - self.lower) / self.span
+
+    @property
+    def log_probs(self) -> Tensor:
+        """``[P, N, length]``: log probabilities of the tokens under the policy that drew them, with
+        its temperature, top-k and top-p; zero after the end, and outside the graph.
+        """
+        return self.shares.log()
+
+    @property
+    def start(self) -> Tensor:
+        """``[P, N]``: where the interval starts, to double precision."""
+        before = (self.log_probs.cumsum(-1) - self.log_probs).exp()
+        return (before * self.lower / self.span).sum(-1)
+
+    @property
+    def log_width(self) -> Tensor:
+        """``[P, N]``: the logarithm of the interval's length, the rollout's log probability."""
+        return self.log_probs.sum(-1)

@@ -1,0 +1,180 @@
+"""Correlated rollouts: whole sequences by inverse CDF, from the points of a copula."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from carms.copulas import Circular, Copula, Independent
+from carms.precision import precise_dtype
+from carms.randomness import uniform
+from carms.sequences.coder import Choice, Coder
+from carms.sequences.policy import Policy
+from carms.sequences.record import Rollouts
+
+__all__ = ["COPULAS", "default_epsilon", "rollouts"]
+
+COPULAS: dict[str, type[Copula]] = {"circular": Circular, "independent": Independent}
+
+Cache = TypeVar("Cache")
+Step = Callable[[Tensor, Cache | None], tuple[Tensor, Cache]]
+
+
+def default_epsilon(samples: int) -> float:
+    """``4 / N^1.5``: low enough to keep the gain, high enough to lose nothing where there is none.
+
+    Chosen by ``benchmarks/sequences.py``.
+
+    >>> default_epsilon(16)
+    0.0625
+    """
+    return min(1.0, 4 / (samples * math.sqrt(samples)))
+
+
+@torch.no_grad()
+def rollouts(
+    step: Step[Cache],
+    prompts: Tensor,
+    samples: int,
+    length: int,
+    copula: str = "circular",
+    epsilon: float | None = None,
+    temperature: float = 1.0,
+    eos: int | Sequence[int] | None = None,
+    generator: torch.Generator | None = None,
+    *,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Rollouts:
+    """Draw ``samples`` rollouts for each prompt that avoid each other.
+
+    Every rollout by itself is an ordinary sample of the policy. It is the sequence in whose
+    interval of [0, 1) a uniform point lies, the sequences being laid side by side in the order of
+    their tokens; the points of one prompt come from a copula.
+
+    Args:
+        step: ``step(tokens, cache) -> (logits, cache)``, the model. ``tokens [rows, t]`` are the
+            prompt and all tokens so far, a row for each rollout; ``logits [rows, vocabulary]`` are
+            those of the next one. ``cache`` is whatever the last call returned, None at first.
+        prompts: ``[P, t0]`` tokens, ``t0 >= 0``. Row ``p * samples + n`` is rollout n of prompt p.
+        samples: rollouts per prompt, at least 2.
+        length: at most so many tokens per rollout.
+        copula: ``"circular"``, or ``"independent"``, which makes :func:`advantages` RLOO.
+        epsilon: probability that the rollouts of a prompt are independent after all; it bounds
+            every pair ratio by ``1 / epsilon`` and biases nothing. :func:`default_epsilon` if None.
+        temperature: the logits are divided by it.
+        eos: the token that ends a rollout, or several.
+        generator: source of randomness; the global one if None.
+        top_k: draw among the k likeliest tokens only.
+        top_p: draw among the likeliest tokens that have this share together.
+
+    >>> def step(tokens, cache):                     # any model: here, tokens like to repeat
+    ...     last = torch.nn.functional.one_hot(tokens[:, -1], 5)
+    ...     return 2.0 * last, cache
+    >>> group = rollouts(step, torch.tensor([[0], [3]]), samples=4, length=6)
+    >>> group.tokens.shape, group.log_probs.shape
+    (torch.Size([2, 4, 6]), torch.Size([2, 4, 6]))
+    """
+    policy = Policy(temperature, top_k, top_p)
+    ends = (eos,) if isinstance(eos, int) else tuple(eos or ())
+    _check(prompts, length, copula, epsilon, ends)
+    source = COPULAS[copula](samples)
+    epsilon = default_epsilon(samples) if epsilon is None else epsilon
+    points = _points(source, epsilon, prompts, generator)
+    last = torch.tensor(ends, dtype=torch.long, device=prompts.device)
+    rows = prompts.long().repeat_interleave(samples, 0)
+    choices = _run(step, policy, rows, Coder(points), length, last, generator)
+    return _record(choices, length, last, samples, copula, epsilon)
+
+
+def _run(
+    step: Step[Cache],
+    policy: Policy,
+    prompts: Tensor,
+    coder: Coder,
+    length: int,
+    last: Tensor,
+    generator: torch.Generator | None,
+) -> list[Choice]:
+    """One choice of all rows per token, until there are enough or every row has ended."""
+    rows, given = prompts.shape
+    tokens = torch.cat((prompts, prompts.new_zeros(rows, length)), -1)
+    ended = torch.zeros(rows, dtype=torch.bool, device=prompts.device)
+    cache, choices = None, []
+    for t in range(given, given + length):
+        logits, cache = step(tokens[:, :t], cache)
+        probs = policy.probabilities(_check_logits(logits, rows))
+        choice = coder.choose(probs, uniform((rows,), generator, coder.dtype, prompts.device))
+        if len(last):
+            choice = choice.fill(ended, last[0])
+            ended = torch.isin(choice.token, last)
+        choices.append(choice)
+        tokens[:, t] = choice.token
+        if len(last) and ended.all():
+            break
+    return choices
+
+
+def _record(
+    choices: list[Choice], length: int, last: Tensor, samples: int, copula: str, epsilon: float
+) -> Rollouts:
+    # Once all have ended, nothing more is chosen.
+    missing = length - len(choices)
+    if missing:
+        everyone = torch.ones_like(choices[-1].token, dtype=torch.bool)
+        choices = choices + [choices[-1].fill(everyone, last[0])] * missing
+
+    def field(values: tuple[Tensor, ...]) -> Tensor:
+        stacked: Tensor = torch.stack(values, -1).unflatten(0, (-1, samples))
+        return stacked
+
+    tokens, lower, upper, span = (field(values) for values in zip(*choices, strict=True))
+    ended = torch.isin(tokens, last).long()
+    lengths = (ended.cumsum(-1) == ended).sum(-1)
+    return Rollouts(tokens, lengths, lower, upper, span, copula, epsilon)
+
+
+def _points(
+    copula: Copula, epsilon: float, prompts: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """``[P * samples]`` uniforms, those of a prompt independent with probability epsilon."""
+    where = precise_dtype(prompts.device), prompts.device
+    u = copula.sample(prompts.shape[:1], generator, *where)
+    free = uniform(u.shape, generator, *where)
+    switch = uniform((len(u), 1), generator, *where)
+    return torch.where(switch < epsilon, free, u).flatten()
+
+
+def _check(
+    prompts: object, length: int, copula: str, epsilon: float | None, ends: tuple[int, ...]
+) -> None:
+    if not isinstance(prompts, Tensor) or prompts.is_floating_point():
+        kind = prompts.dtype if isinstance(prompts, Tensor) else type(prompts).__name__
+        raise TypeError(f"prompts must be a tensor of token numbers, got {kind}")
+    if prompts.ndim != 2 or not len(prompts):
+        raise ValueError(
+            "prompts must be [P, t0], at least one prompt of t0 >= 0 tokens, got shape "
+            f"{list(prompts.shape)}"
+        )
+    if length < 1:
+        raise ValueError(f"a rollout has at least 1 token, got length={length}")
+    if copula not in COPULAS:
+        raise ValueError(f"copula is one of {', '.join(COPULAS)}, got {copula!r}")
+    if epsilon is not None and not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon is a probability, got {epsilon}")
+    if any(end < 0 for end in ends):
+        raise ValueError(f"eos is a token number or several, got {ends}")
+
+
+def _check_logits(logits: object, rows: int) -> Tensor:
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+        raise TypeError(f"step must return floating point logits, got {kind}")
+    if logits.ndim != 2 or logits.shape[0] != rows or not logits.shape[1]:
+        raise ValueError(
+            "step must return the logits of the next token of every row, [rows, vocabulary] with "
+            f"rows = {rows}, got shape {list(logits.shape)}"
+        )
+    return logits

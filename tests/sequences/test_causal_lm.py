@@ -1,0 +1,102 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import generator
+
+from carms.sequences import causal_lm, rollouts
+
+PROMPTS = torch.tensor([[1, 5, 9], [0, 0, 7]])
+MASK = torch.tensor([[1, 1, 1], [0, 0, 1]])
+
+
+class Recorder:
+    """What a model of ``transformers`` looks like from outside, and what it is asked."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, input_ids, past_key_values, use_cache, **masks):
+        self.calls.append((input_ids, past_key_values, masks))
+        logits = torch.zeros(*input_ids.shape, 11)
+        return SimpleNamespace(logits=logits, past_key_values=f"after call {len(self.calls)}")
+
+
+def test_only_new_tokens_are_passed_on_with_the_cache():
+    model = Recorder()
+    group = rollouts(causal_lm(model), PROMPTS, 2, 4, generator=generator())
+    tokens, caches, masks = zip(*model.calls, strict=True)
+    assert [each.shape[1] for each in tokens] == [3, 1, 1, 1]
+    assert caches == (None, "after call 1", "after call 2", "after call 3")
+    assert torch.equal(tokens[2].view(2, 2), group.tokens[..., 1])
+    assert masks == ({}, {}, {}, {})
+
+
+def test_positions_of_prompts_of_different_lengths():
+    model = Recorder()
+    rollouts(causal_lm(model, MASK), PROMPTS, 2, 3, generator=generator())
+    masks = [masks for _, _, masks in model.calls]
+    assert masks[0]["position_ids"].tolist() == [[0, 1, 2]] * 2 + [[0, 0, 0]] * 2
+    assert masks[2]["position_ids"].tolist() == [[4]] * 2 + [[2]] * 2
+    assert masks[2]["attention_mask"].tolist() == [[1] * 5] * 2 + [[0, 0, 1, 1, 1]] * 2
+
+
+def test_an_empty_prompt():
+    with pytest.raises(ValueError, match="at least one token"):
+        rollouts(causal_lm(Recorder()), torch.zeros(1, 0, dtype=torch.long), 2, 3)
+
+
+def gpt2(transformers):
+    config = transformers.GPT2Config(
+        vocab_size=11, n_positions=32, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama(transformers):
+    config = transformers.LlamaConfig(
+        vocab_size=11,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.5,
+    )
+    return transformers.LlamaForCausalLM(config)
+
+
+@pytest.fixture(params=[gpt2, llama], ids=["gpt2", "llama"])
+def model(request):
+    transformers = pytest.importorskip("transformers", reason="the extra carms[transformers]")
+    return request.param(transformers).eval().double()
+
+
+def log_probs(model, prompt, tokens):
+    """Of each token, by one pass over prompt and tokens."""
+    everything = torch.cat((prompt, tokens)).unsqueeze(0)
+    logits = model(input_ids=everything).logits[0, len(prompt) - 1 : -1]
+    return logits.log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+def test_with_its_cache_a_model_is_the_same_model(model):
+    def without_cache(tokens, cache):
+        return model(input_ids=tokens.contiguous()).logits[:, -1], cache
+
+    prompts = PROMPTS[:, :1]
+    with_cache, plain = (
+        rollouts(step, prompts, 4, 12, eos=3, generator=generator())
+        for step in (causal_lm(model), without_cache)
+    )
+    assert torch.equal(with_cache.tokens, plain.tokens)
+    torch.testing.assert_close(with_cache.log_probs, plain.log_probs)
+
+
+@torch.no_grad()
+def test_log_probs_of_filled_up_prompts_are_those_of_the_prompts(model):
+    group = rollouts(causal_lm(model, MASK), PROMPTS, 3, 10, generator=generator())
+    for prompt, mask, tokens, found in zip(
+        PROMPTS, MASK, group.tokens, group.log_probs, strict=True
+    ):
+        for each, of in zip(tokens, found, strict=True):
+            torch.testing.assert_close(of, log_probs(model, prompt[mask.bool()], each))
