@@ -121,12 +121,30 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
     assert len([*(tmp_path / "out").glob("*/result.json")]) == 1
 
 
+@pytest.fixture
+def start():
+    """Start a sweep in the background; nothing of it is left behind."""
+    started = []
+
+    def begin(*arguments):
+        process = subprocess.Popen(
+            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
 def children_of(pid):
     text = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
     return [int(word) for word in text.split()]
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=300):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -137,26 +155,24 @@ def checkpoints(out):
     return [*out.glob("*/checkpoints/*.json")]
 
 
-def test_a_process_killed_under_a_run(tmp_path, expected):
+def test_a_process_killed_under_a_run(tmp_path, expected, start):
     grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
-    driver = subprocess.Popen(command(grid, "--out", out), stdout=subprocess.PIPE, text=True)
+    driver = start(grid, "--out", out)
     wait_for(lambda: checkpoints(out))
     # The last of its children; the first may be the one that watches over resources.
     os.kill(max(children_of(driver.pid)), signal.SIGKILL)
-    output, _ = driver.communicate(timeout=120)
-    assert driver.returncode == 0, output
+    output, errors = driver.communicate(timeout=300)
+    assert driver.returncode == 0, output + errors
     assert outcomes(out) == expected
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_stopped_and_started_again(tmp_path, expected, number):
+def test_stopped_and_started_again(tmp_path, expected, number, start):
     grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
-    driver = subprocess.Popen(
-        command(grid, "--out", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    driver = start(grid, "--out", out)
     wait_for(lambda: checkpoints(out))
     driver.send_signal(number)
-    output, errors = driver.communicate(timeout=120)
+    output, errors = driver.communicate(timeout=300)
     if number == signal.SIGINT:
         assert driver.returncode == 130
         assert "the same command goes on" in output
@@ -202,11 +218,11 @@ def workers_of_ray():
     return [int(word) for word in text.split()]
 
 
-def test_ray_with_a_worker_a_node_and_the_driver_killed(tmp_path, expected, cluster):
+def test_ray_with_a_worker_a_node_and_the_driver_killed(tmp_path, expected, cluster, start):
     made, nodes = cluster
     grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
-    arguments = command(grid, "--out", out, "--ray", made.address)
-    driver = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = grid, "--out", out, "--ray", made.address
+    driver = start(*arguments)
     wait_for(lambda: checkpoints(out))
     wait_for(workers_of_ray)
     os.kill(workers_of_ray()[0], signal.SIGKILL)
@@ -214,7 +230,7 @@ def test_ray_with_a_worker_a_node_and_the_driver_killed(tmp_path, expected, clus
     wait_for(lambda: len(checkpoints(out)) > count or [*out.glob("*/result.json")])
     driver.kill()
     driver.communicate()
-    driver = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    driver = start(*arguments)
     wait_for(workers_of_ray)
     made.remove_node(nodes[0], allow_graceful=False)
     output, errors = driver.communicate(timeout=300)

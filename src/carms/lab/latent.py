@@ -16,7 +16,7 @@ __all__ = ["LatentModel", "perceptron"]
 
 SLOPE = 0.3
 # Samples that are decoded at a time: what is made of them should fit a processor's cache.
-CHUNK = 10
+CHUNK = 20
 
 
 class LatentModel(nn.Module, ABC):
@@ -68,7 +68,7 @@ class LatentModel(nn.Module, ABC):
 
     def decode(self, z: Tensor) -> Tensor:
         """Logits of pixels ``[..., pixels]`` from ``z [..., D, C]``."""
-        pixels: Tensor = self.decoder(2 * z.flatten(-2) - 1)
+        pixels: Tensor = self.decoder((2 * z.flatten(-2)).sub_(1))
         return pixels
 
     @torch.no_grad()
