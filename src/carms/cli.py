@@ -13,6 +13,7 @@ except ImportError:
     sys.exit("the command line needs more than the library: pip install 'carms[lab]'")
 
 from carms.commands.data import Data
+from carms.commands.report import Report
 from carms.commands.show import Correlations, Plot, Toy, Variance
 from carms.commands.train import Complete, Evaluate, Vae
 from carms.lab.training import InterruptedRunError
@@ -22,6 +23,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "complete": Complete,
     "evaluate": Evaluate,
     "plot": Plot,
+    "report": Report,
     "variance": Variance,
     "toy": Toy,
     "correlations": Correlations,

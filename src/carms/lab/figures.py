@@ -16,7 +16,7 @@ from carms.lab.evaluation import binarised
 from carms.lab.latent import LatentModel
 from carms.lab.store import RunDirectory
 
-__all__ = ["colour", "draw_curves", "draw_images", "save_figure"]
+__all__ = ["PANELS", "TITLES", "colour", "draw_curves", "draw_images", "save_figure"]
 
 # Okabe and Ito's colours, told apart by everybody; an estimator has the same one everywhere.
 _COLOURS = {
@@ -30,13 +30,13 @@ _COLOURS = {
 }
 _OTHERS = ("#56B4E9", "#8C6D31", "#7B4173", "#637939", "#843C39")
 
-_TITLES = {
+TITLES = {
     "reconstructions": "test image, reconstruction",
     "samples": "samples of the model",
     "completions": "test image, lower half predicted from the upper one",
 }
 
-_PANELS = (
+PANELS = (
     ("objective", "objective of the training batches, nats"),
     ("test_bound", "bound of the test set, 10 samples, nats"),
     ("gradient_variance", "variance of the logits' gradient"),
@@ -58,7 +58,7 @@ def draw_curves(runs: Sequence[Path], out: Path) -> list[Path]:
         groups[config["estimator"]].append(RunDirectory(path, config))
     panels = [
         panel
-        for panel in _PANELS
+        for panel in PANELS
         if any(panel[0] in row for g in groups.values() for r in g for row in r.metrics)
     ]
     figure, axes = plt.subplots(
@@ -100,7 +100,7 @@ def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path
         for axis, value in zip(axes.flat, values, strict=True):
             axis.imshow(value.view(data.height, data.width).cpu(), cmap="gray_r", vmin=0, vmax=1)
             axis.set_axis_off()
-        figure.suptitle(_TITLES[name])
+        figure.suptitle(TITLES[name])
         paths += save_figure(figure, directory / f"{name}.png")
     return paths
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 from statistics import fmean, stdev
 
-from carms.lab.blocks import DEFAULTS, Block, estimator_order, make_blocks, told
+from carms.lab.blocks import DEFAULTS, Block, make_blocks, told
 from carms.lab.figures import colour
 from carms.lab.gather import PARTS, Run
 from carms.lab.paper import Cell, cells, printed
@@ -17,12 +17,12 @@ from carms.lab.sheets import Field, Sheet
 __all__ = ["EXPLANATION", "Row", "Table", "make_tables", "missing_tables", "to_csv", "to_sheet"]
 
 EXPLANATION = (
-    "Log likelihoods are bounds in nats: mean ± standard deviation over seeds (with n - 1; "
-    "none for a single run). The paper's are of 5 runs of 1,000,000 steps. The difference is "
-    "ours - paper in units of the combined deviation, the square root of the sum of the two squared "
-    "deviations: the deviation of the difference between one run of ours and one of theirs. "
-    "Bold is the highest mean, before rounding, among those that differ in nothing but the "
-    "estimator. Partial runs are in no mean."
+    "Log likelihoods are bounds in nats: mean ± standard deviation over seeds (with n - 1; none "
+    "for a single run). The paper's are of 5 runs of 1,000,000 steps. The difference is ours - "
+    "paper in units of the combined deviation, the square root of the sum of the two squared "
+    "deviations: the deviation of the difference between one run of ours and one of theirs. Bold "
+    "is the highest mean, before rounding, among those that differ in nothing but the estimator. "
+    "Partial runs are in no mean."
 )
 
 TABLE = ("task", "dataset", "network")
@@ -136,23 +136,34 @@ def to_sheet(table: Table) -> Sheet:
 
 def to_csv(tables: Iterable[Table]) -> str:
     """All tables in one, with every digit."""
+    records = [_record(table, row) for table in tables for row in table.rows]
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [*TABLE, "part", "categories", "estimator", "settings", "runs", "mean", "deviation"]
-        + ["best", "paper_mean", "paper_deviation", "paper_best", "difference", "partial"]
-    )
-    for table in tables:
-        for row in table.rows:
-            common = table.common if row.runs else ""
-            settings = ", ".join(filter(None, (common, row.settings)))
-            paper = (row.paper.mean, row.paper.deviation) if row.paper else (None, None)
-            writer.writerow(
-                [table.task, table.dataset, table.network, table.part, row.categories]
-                + [row.estimator, settings, len(row.values), row.mean, row.deviation, row.best]
-                + [*paper, row.paper_best, row.difference, row.partial]
-            )
+    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
     return text.getvalue()
+
+
+def _record(table: Table, row: Row) -> dict[str, object]:
+    settings = (table.common, row.settings) if row.runs else ()
+    return {
+        "task": table.task,
+        "dataset": table.dataset,
+        "network": table.network,
+        "part": table.part,
+        "categories": row.categories,
+        "estimator": row.estimator,
+        "settings": ", ".join(filter(None, settings)),
+        "runs": len(row.values),
+        "mean": row.mean,
+        "deviation": row.deviation,
+        "best": row.best,
+        "paper_mean": row.paper and row.paper.mean,
+        "paper_deviation": row.paper and row.paper.deviation,
+        "paper_best": row.paper_best,
+        "difference": row.difference,
+        "partial": row.partial,
+    }
 
 
 def _table(key: tuple[str, str, str], part: str, own: Sequence[Block]) -> Table:
