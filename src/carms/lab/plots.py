@@ -60,7 +60,8 @@ def _panel(block: Block, limit: int) -> Panel:
     costs = zip(block.groups, _styles(block), strict=True)
     clouds = [style | cloud for group, style in costs if (cloud := _cost(group))["x"]]
     if clouds:
-        plots.append({"title": "variance of the logits' gradient, against cost", "clouds": clouds})
+        title = "variance of the logits' gradient, against ms a step"
+        plots.append({"title": title, "log": True, "clouds": clouds})
     title = f"{settings.task}, {settings.dataset}, {settings.network}"
     return Panel(
         f"{title}, {settings.categories:,} categories",

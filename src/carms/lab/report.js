@@ -5,7 +5,6 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 let printing = false;
 
-const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
 const inDark = () => dark.matches && !printing;
 
 // Black is the colour of an estimator, and would vanish in the dark.
@@ -45,14 +44,13 @@ function cloudTrace(cloud) {
 function layoutOf(plot) {
   const [text, grid, back] = inDark() ? ["#e6e9ed", "#2e353d", "#14171b"] : ["#1b1f24", "#e4e8ec", "#ffffff"];
   const axis = { gridcolor: grid, linecolor: grid, zeroline: false, automargin: true };
+  const log = { type: "log", tickformat: "~g", nticks: 8 };
   return {
-    title: { text: plot.title, font: { size: 13 }, x: 0, xref: "paper", xanchor: "left" },
     font: { family: "system-ui, sans-serif", size: 12, color: text },
-    paper_bgcolor: back, plot_bgcolor: back, margin: { l: 8, r: 8, t: 40, b: 8 },
-    xaxis: { ...axis, title: { text: plot.clouds ? "ms a step" : "step" } },
-    yaxis: { ...axis, type: plot.clouds || plot.log ? "log" : "linear", exponentformat: "power", minexponent: 4 },
+    paper_bgcolor: back, plot_bgcolor: back, margin: { l: 8, r: 12, t: 8, b: 8 },
+    xaxis: { ...axis, hoverformat: ",~r" }, yaxis: { ...axis, ...(plot.log ? log : {}) },
     hovermode: plot.clouds ? "closest" : "x unified", hoverlabel: { bgcolor: back, font: { color: text } },
-    legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top" }, showlegend: true,
+    legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" }, showlegend: true,
   };
 }
 
@@ -61,7 +59,8 @@ function draw(place) {
   const traces = plot.clouds ? plot.clouds.map(cloudTrace) : plot.curves.flatMap(curveTraces);
   // What was hidden stays hidden when the colours change.
   (place.data || []).forEach((old, i) => { traces[i].visible = old.visible; });
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+  // One button of the bar would send the data away.
+  const config = { responsive: true, displayModeBar: false };
   place.dataset.drawn = "true";
   return Plotly.react(place, traces, layoutOf(plot), config);
 }

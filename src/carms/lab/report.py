@@ -97,8 +97,9 @@ def _panel(number: int, panel: Panel) -> str:
     if panel.thinned:
         notes.append("curves thinned to {1:,} of up to {0:,} logged steps".format(*panel.thinned))
     plots = "".join(
-        f'<div class="plot" data-panel="{number}" data-plot="{place}"></div>'
-        for place in range(len(panel.plots))
+        f"<figure><figcaption>{escape(plot['title'])}</figcaption>"
+        f'<div class="plot" data-panel="{number}" data-plot="{place}"></div></figure>'
+        for place, plot in enumerate(panel.plots)
     )
     return (
         f'<section class="panel"><h3>{escape(panel.title)}</h3>'

@@ -92,8 +92,9 @@ def to_html(sheet: Sheet) -> str:
     body = "\n".join(f"<tr>{''.join(map(_html, row, kinds))}</tr>" for row in sheet.rows)
     note = f'<span class="note">{escape(sheet.note)}</span>' if sheet.note else ""
     label = escape(sheet.caption)
+    wide = " wide" if len(sheet.headings) > 6 else ""
     return (
-        f'<figure class="sheet"><figcaption><b>{label}</b>{note}</figcaption>'
+        f'<figure class="sheet{wide}"><figcaption><b>{label}</b>{note}</figcaption>'
         f'<div class="box" tabindex="0" role="region" aria-label="{label}">'
         f"<table><thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div></figure>\n"
     )
