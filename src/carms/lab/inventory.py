@@ -17,8 +17,8 @@ COLUMNS = ("task", "dataset", "network", "categories", "estimator", "seed")
 
 def list_runs(runs: Sequence[Run]) -> Sheet:
     """A row for each."""
-    headings = ["run", *COLUMNS, "settings", "step", "of", *PARTS, "ms a step", "hours", "versions"]
-    return Sheet("Runs", headings, [_row(run) for run in runs])
+    headings = ["run", *COLUMNS, "step", "of", *PARTS, "ms a step", "hours", "settings", "versions"]
+    return Sheet(f"{len(runs):,} runs", headings, [_row(run) for run in runs])
 
 
 def list_settings(runs: Sequence[Run]) -> Sheet:
@@ -60,16 +60,16 @@ def _row(run: Run) -> list[Field]:
         value = getattr(settings, name)
         own = colour(value) if name == "estimator" else None
         fields.append(Field(str(value), value, number=isinstance(value, int), colour=own))
-    others = told(settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")])
-    fields.append(Field(others, others))
     fields += [_number(run.step, ","), _number(settings.steps, ",")]
-    if result is None:
-        fields += [Field("partial"), Field("partial"), _number(run.milliseconds, ".2f")]
-        return [*fields, Field(""), Field("")]
-    fields += [_number(result.likelihood[part], ".3f") for part in PARTS]
-    fields += [_number(run.milliseconds, ".2f"), _number(result.seconds / 3600, ".3g")]
-    versions = ", ".join(f"{name} {value}" for name, value in result.versions.items())
-    return [*fields, Field(versions, versions)]
+    fields += [
+        _number(result.likelihood[part], ".3f") if result else Field("partial") for part in PARTS
+    ]
+    fields += [_number(run.milliseconds, ".2f")]
+    fields += [_number(result.seconds / 3600 if result else None, ".3g")]
+    others = told(settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")])
+    known = result.versions.items() if result else ()
+    versions = ", ".join(f"{name} {value}" for name, value in known)
+    return [*fields, Field(others, others), Field(versions, versions)]
 
 
 def _number(value: float | None, form: str) -> Field:

@@ -41,14 +41,22 @@ function cloudTrace(cloud) {
   };
 }
 
+// Left alone, Plotly labels too many places of some logarithmic axes.
+function logAxis(plot) {
+  const values = (plot.clouds || plot.curves).flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]);
+  const positive = values.filter((value) => value > 0);
+  const spread = positive.reduce((a, b) => Math.max(a, b), 0) / positive.reduce((a, b) => Math.min(a, b), Infinity);
+  const usual = spread > 1 && spread < 8;
+  return { type: "log", tickformat: "~g", ...(usual ? {} : { dtick: spread > 1000 ? 1 : "D2" }) };
+}
+
 function layoutOf(plot) {
   const [text, grid, back] = inDark() ? ["#e6e9ed", "#2e353d", "#14171b"] : ["#1b1f24", "#e4e8ec", "#ffffff"];
   const axis = { gridcolor: grid, linecolor: grid, zeroline: false, automargin: true };
-  const log = { type: "log", tickformat: "~g", nticks: 8 };
   return {
     font: { family: "system-ui, sans-serif", size: 12, color: text },
     paper_bgcolor: back, plot_bgcolor: back, margin: { l: 8, r: 12, t: 8, b: 8 },
-    xaxis: { ...axis, hoverformat: ",~r" }, yaxis: { ...axis, ...(plot.log ? log : {}) },
+    xaxis: { ...axis, hoverformat: ",~r" }, yaxis: { ...axis, ...(plot.log ? logAxis(plot) : {}) },
     hovermode: plot.clouds ? "closest" : "x unified", hoverlabel: { bgcolor: back, font: { color: text } },
     legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" }, showlegend: true,
   };

@@ -7,6 +7,8 @@ from html import escape
 
 __all__ = ["Field", "Sheet", "to_html", "to_latex", "to_markdown"]
 
+# Letters that fit into half a page.
+HALF = 80
 # A plain angle bracket is an inverted mark in the usual fonts of TeX.
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -26,7 +28,7 @@ class Field:
 
     Attributes:
         text: as it is read; nothing in it is markup.
-        value: by which it is sorted; last if it is None.
+        value: by which it is sorted; last if there is none.
         number: it is one, or one with its deviation.
         best: it stands out.
         colour: of a dot before it, ``#`` and six digits.
@@ -92,7 +94,10 @@ def to_html(sheet: Sheet) -> str:
     body = "\n".join(f"<tr>{''.join(map(_html, row, kinds))}</tr>" for row in sheet.rows)
     note = f'<span class="note">{escape(sheet.note)}</span>' if sheet.note else ""
     label = escape(sheet.caption)
-    wide = " wide" if len(sheet.headings) > 6 else ""
+    columns = zip(
+        sheet.headings, *([field.text for field in row] for row in sheet.rows), strict=True
+    )
+    wide = " wide" if sum(max(map(len, column)) + 3 for column in columns) > HALF else ""
     return (
         f'<figure class="sheet{wide}"><figcaption><b>{label}</b>{note}</figcaption>'
         f'<div class="box" tabindex="0" role="region" aria-label="{label}">'
@@ -130,7 +135,7 @@ def _latex(field: Field) -> str:
 
 
 def _html(field: Field, kind: str) -> str:
-    value = "" if field.value is None else f' data-value="{escape(str(field.value))}"'
+    value = "" if field.value in (None, "") else f' data-value="{escape(str(field.value))}"'
     text = escape(field.text.replace("-", "\N{MINUS SIGN}") if field.number else field.text)
     if field.colour:
         text = f'<i style="--colour: {field.colour}"></i>{text}'
