@@ -22,7 +22,8 @@ def carms(*arguments, check=True, **environment):
 
 def test_help_suffices():
     commands = carms("--help").stdout
-    for name in ["vae", "complete", "evaluate", "plot", "variance", "toy", "correlations", "data"]:
+    names = ["vae", "complete", "evaluate", "plot", "report", "variance", "toy", "correlations"]
+    for name in [*names, "data"]:
         assert name in commands
     flags = carms("vae", "--help").stdout
     for flag in ("--dataset", "--estimator", "--options", "--eval-samples", "--precision"):

@@ -410,7 +410,11 @@ def test_it_fits_and_follows_light_and_dark(browser, hostile, width, scheme):
     browser.get(hostile.as_uri())
     browser.execute_script("document.querySelector('.plot').scrollIntoView()")
     first = plots(browser)[0]
-    assert browser.execute_script("return document.documentElement.scrollWidth") == width
+    root = browser.execute_script(
+        "const e = document.documentElement; return [e.scrollWidth, e.clientWidth, innerWidth]"
+    )
+    assert root[0] == root[1]
+    assert root[2] == width
     back = browser.execute_script("return arguments[0].layout.paper_bgcolor", first)
     assert back == {"light": "#ffffff", "dark": "#14171b"}[scheme]
     assert first.size["width"] <= width
