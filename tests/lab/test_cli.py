@@ -84,6 +84,7 @@ def test_the_tables_of_the_paper():
     assert cell("train", task="complete").mean == -58.19
     assert cell("test", network="linear", latents=7) is None
     assert cell("test", network="linear", samples=2) is None
+    assert cell("test", estimator="carms-i", options=("orderings=one",)) is None
     assert cell("test", dataset="digits") is None
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shlex
 import shutil
@@ -198,6 +199,15 @@ def test_damage_is_named_and_passed_over(tmp_path, capsys, name, text, message):
     assert "left out, with reasons" in (tmp_path / "report.html").read_text()
 
 
+def test_names_of_files_need_not_be_text(tmp_path, capsys):
+    path = tmp_path / os.fsdecode(b"\xff [red] $name")
+    write_run(path / "good", (-1.0, -2.0), dataset="digits")
+    (path / "config.json").write_text("{")
+    Report((tmp_path,), tmp_path / "report.html").run(Console(soft_wrap=True))
+    assert r"\udcff [red] $name/config.json: not the settings" in capsys.readouterr().out
+    assert r"\udcff [red] $name/good" in (tmp_path / "report.html").read_text("utf-8")
+
+
 def test_no_runs_is_one_line(tmp_path):
     command = [sys.executable, "-m", "carms", "report", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -343,7 +353,7 @@ def plots(browser, ready="return document.querySelectorAll('.plot .legendtoggle'
     """The places of plots, once the first is drawn."""
     from selenium.webdriver.support.wait import WebDriverWait
 
-    WebDriverWait(browser, 30).until(lambda driver: driver.execute_script(ready))
+    WebDriverWait(browser, 120).until(lambda driver: driver.execute_script(ready))
     return browser.find_elements("css selector", ".plot")
 
 
@@ -360,17 +370,16 @@ def test_in_a_browser(browser, hostile):
     own = [one["request"]["url"] for one in sent if one["documentURL"] == hostile.as_uri()]
     assert [url for url in own if not url.startswith(("data:", "blob:"))] == [hostile.as_uri()]
 
-    def visible():
-        return browser.execute_script(
-            "return arguments[0].data.filter(t => t.visible !== 'legendonly').length", first
-        )
-
-    before = visible()
-    first.find_element("css selector", ".legendtoggle").click()
-    plots(
-        browser, "return document.querySelector('.plot').data.some(t => t.visible === 'legendonly')"
+    # In another one, that stands beside it, too.
+    hidden = (
+        "return document.querySelectorAll('.plot')[{}].data.some(t => t.visible === 'legendonly')"
     )
-    assert visible() < before
+    assert not browser.execute_script(hidden.format(0))
+    first.find_element("css selector", ".legendtoggle").click()
+    plots(browser, hidden.format(0))
+    plots(browser, hidden.format(1))
+    first.find_element("css selector", ".legendtoggle").click()
+    plots(browser, f"return !({hidden.format(1).removeprefix('return ')})")
     assert browser.get_log("browser") == []
 
 

@@ -70,6 +70,7 @@ def estimator_order(name: str) -> tuple[int, str]:
 def _order(settings: Settings) -> Key:
     first = (settings.task != "vae", settings.dataset, settings.network, settings.categories)
     others = [name for name in DEFAULTS if name not in ("task", *VARIANT, "seed")]
+    values = [getattr(settings, name) for name in others]
     # None does not compare with numbers.
-    rest = [(getattr(settings, name) is not None, getattr(settings, name) or 0) for name in others]
+    rest = [(value is not None, 0 if value is None else value) for value in values]
     return *first, rest, estimator_order(settings.estimator), variant(settings), settings.seed

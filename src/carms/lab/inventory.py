@@ -17,7 +17,17 @@ COLUMNS = ("task", "dataset", "network", "categories", "estimator", "seed")
 
 def list_runs(runs: Sequence[Run]) -> Sheet:
     """A row for each."""
-    headings = ["run", *COLUMNS, "step", "of", *PARTS, "ms a step", "hours", "settings", "versions"]
+    headings = [
+        "run",
+        *COLUMNS,
+        "step",
+        "of",
+        *PARTS,
+        "ms a step",
+        "minutes",
+        "settings",
+        "versions",
+    ]
     return Sheet(f"{len(runs):,} runs", headings, [_row(run) for run in runs])
 
 
@@ -65,7 +75,7 @@ def _row(run: Run) -> list[Field]:
         _number(result.likelihood[part], ".3f") if result else Field("partial") for part in PARTS
     ]
     fields += [_number(run.milliseconds, ".2f")]
-    fields += [_number(result.seconds / 3600 if result else None, ".3g")]
+    fields += [_number(result.seconds / 60 if result else None, ".1f")]
     others = told(settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")])
     known = result.versions.items() if result else ()
     versions = ", ".join(f"{name} {value}" for name, value in known)

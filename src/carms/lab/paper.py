@@ -31,7 +31,8 @@ def printed(settings: Settings, part: str) -> Cell | None:
     '-105.64 +- 0.23'
     """
     usual = Settings(categories=settings.categories, estimator=settings.estimator)
-    if settings.shape != usual.shape or settings.samples not in (None, settings.categories):
+    samples = settings.samples in (None, settings.categories)
+    if settings.shape != usual.shape or not samples or settings.options:
         return None
     return cells().get(
         (

@@ -68,9 +68,21 @@ function draw(place) {
   // What was hidden stays hidden when the colours change.
   (place.data || []).forEach((old, i) => { traces[i].visible = old.visible; });
   // One button of the bar would send the data away.
-  const config = { responsive: true, displayModeBar: false };
+  const config = { responsive: true, displayModeBar: false, showTips: false };
+  const first = !place.dataset.drawn;
   place.dataset.drawn = "true";
-  return Plotly.react(place, traces, layoutOf(plot), config);
+  Plotly.react(place, traces, layoutOf(plot), config);
+  if (first) place.on("plotly_restyle", () => follow(place));
+}
+
+// What is hidden in one plot is hidden in all that stand with it.
+function follow(place) {
+  const shown = (trace) => trace.visible ?? true;
+  const states = new Map(place.data.map((trace) => [trace.name, shown(trace)]));
+  for (const other of place.closest(".plots").querySelectorAll("[data-drawn]")) {
+    const visible = other.data.map((trace) => states.get(trace.name) ?? shown(trace));
+    if (visible.some((value, i) => value !== shown(other.data[i]))) Plotly.restyle(other, { visible });
+  }
 }
 
 const places = [...document.querySelectorAll(".plot")];

@@ -80,10 +80,9 @@ def _problems(problems: Sequence[str]) -> str:
     if not problems:
         return ""
     items = "".join(f"<li>{escape(text)}</li>" for text in problems)
-    return (
-        f'<details class="problems"><summary>{len(problems):,} left out, with reasons</summary>'
-        f"<ul>{items}</ul></details>"
-    )
+    opened = " open" if len(problems) <= 10 else ""
+    title = f"{len(problems):,} left out, with reasons"
+    return f'<details class="problems"{opened}><summary>{title}</summary><ul>{items}</ul></details>'
 
 
 def _missing(runs: Sequence[Run]) -> str:
