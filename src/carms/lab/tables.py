@@ -216,11 +216,11 @@ def _fields(row: Row) -> dict[str, Field]:
     return {
         "categories": Field(f"{row.categories}", row.categories, number=True),
         "estimator": Field(row.estimator, row.estimator, colour=colour(row.estimator)),
-        "settings": Field(row.settings, row.settings),
         "ours": ours,
         "runs": Field(f"{len(row.values)}", len(row.values), number=True),
         "paper": paper,
         "difference": difference,
+        "settings": Field(row.settings, row.settings),
         "partial runs": Field(row.partial, row.partial),
     }
 
