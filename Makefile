@@ -12,6 +12,7 @@ demo: $(READY)
 	    --out demo/$$estimator || exit; \
 	done
 	$(BIN)/carms plot demo/loorf demo/carms-i demo/carms-s --out demo/curves.png
+	$(BIN)/carms report demo --out demo/report.html
 
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto

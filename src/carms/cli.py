@@ -13,6 +13,7 @@ except ImportError:
     sys.exit("the command line needs more than the library: pip install 'carms[lab]'")
 
 from carms.commands.data import Data
+from carms.commands.report import Report
 from carms.commands.show import Correlations, Plot, Toy, Variance
 from carms.commands.sweep import Sweep
 from carms.commands.train import Complete, Evaluate, Vae
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "evaluate": Evaluate,
     "sweep": Sweep,
     "plot": Plot,
+    "report": Report,
     "variance": Variance,
     "toy": Toy,
     "correlations": Correlations,

@@ -22,7 +22,8 @@ def carms(*arguments, check=True, **environment):
 
 def test_help_suffices():
     commands = carms("--help").stdout
-    for name in ["vae", "complete", "evaluate", "plot", "variance", "toy", "correlations", "data"]:
+    names = ["vae", "complete", "evaluate", "plot", "report", "variance", "toy", "correlations"]
+    for name in [*names, "data"]:
         assert name in commands
     flags = carms("vae", "--help").stdout
     for flag in ("--dataset", "--estimator", "--options", "--eval-samples", "--precision"):
@@ -83,6 +84,7 @@ def test_the_tables_of_the_paper():
     assert cell("train", task="complete").mean == -58.19
     assert cell("test", network="linear", latents=7) is None
     assert cell("test", network="linear", samples=2) is None
+    assert cell("test", estimator="carms-i", options=("orderings=one",)) is None
     assert cell("test", dataset="digits") is None
 
 
