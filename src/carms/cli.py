@@ -35,7 +35,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 def main() -> None:
     """Run a command; print one line and leave with 1 if its input is bad."""
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     try:
         tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="carms").run(console)
     except InterruptedRunError as stopped:
