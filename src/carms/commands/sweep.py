@@ -17,6 +17,7 @@ from rich.table import Table
 from carms.lab.executors import Executor, Outcome, Run, local, on_ray
 from carms.lab.grid import read_grid, run_name
 from carms.lab.progress import Standing, predicted_seconds, standing
+from carms.lab.settings import Settings
 
 __all__ = ["Sweep"]
 
@@ -33,7 +34,7 @@ class Sweep:
     Attributes:
         grid: paper-vae, paper-complete, or a TOML file whose lists are tried in every combination.
         out: the directory under which the runs have theirs.
-        dry_run: only show what there is to do, and how long it will take.
+        dry_run: only list what there is to do, and how long it will take.
         workers: processes of this machine; as many as cores unless told.
         ray: the address of a Ray cluster to use instead, or auto; its nodes must see the directory.
     """
@@ -49,11 +50,19 @@ class Sweep:
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"it takes at least one worker, got {self.workers}")
         left = [run for run in runs if standing(run).state != "finished"]
-        workers = self.workers or os.cpu_count() or 1
         console.print(f"{len(runs)} runs under {self.out}, {len(runs) - len(left)} finished")
+        seconds = _time_left(console, left)
         if self.dry_run:
-            _print_plan(console, runs, left)
+            for run in runs:
+                console.print(_plan(run, seconds.get(run)), highlight=False)
+        if left:
+            console.print(
+                f"{_duration(sum(seconds.values()))} on one core in all, by a measured step and "
+                "evaluation of each kind"
+            )
+        if self.dry_run:
             return
+        workers = self.workers or os.cpu_count() or 1
         executor: Executor = partial(local, workers=workers)
         if self.ray is not None:
             executor = partial(on_ray, address=self.ray)
@@ -65,24 +74,32 @@ class Sweep:
         console.print(f"all {len(runs)} runs are finished")
 
 
-def _print_plan(console: Console, runs: Sequence[Run], left: Sequence[Run]) -> None:
-    """All runs, and how long those that are left will take."""
+def _time_left(console: Console, left: Sequence[Run]) -> dict[Run, float]:
+    """Seconds for each, by a measurement of each kind on this machine."""
     kinds = {run: replace(run.settings, seed=0) for run in left}
     quiet = not console.is_terminal
     distinct = track([*dict.fromkeys(kinds.values())], "Timing", console=console, disable=quiet)
-    seconds = {kind: predicted_seconds(kind) for kind in distinct}
-    total = 0.0
-    for run in runs:
-        now, text = standing(run), "finished"
-        if run in kinds:
-            step, evaluation = seconds[kinds[run]]
-            own = (run.settings.steps - now.step) * step + evaluation
-            total += own
-            text = f"step {now.step:,} of {run.settings.steps:,}, {_duration(own)} left"
-        console.print(f"{run.path.name}: {text}", highlight=False)
-    console.print(
-        f"{_duration(total)} on one core in all, by a measured step and evaluation of each kind"
-    )
+    measured = {kind: _measure(kind) for kind in distinct}
+    found = {}
+    for run, kind in kinds.items():
+        step, evaluation = measured[kind]
+        found[run] = (run.settings.steps - standing(run).step) * step + evaluation
+    return found
+
+
+def _measure(kind: Settings) -> tuple[float, float]:
+    try:
+        return predicted_seconds(kind)
+    except Exception:
+        # It will fail as a run, and say why.
+        return 0.0, 0.0
+
+
+def _plan(run: Run, seconds: float | None) -> str:
+    if seconds is None:
+        return f"{run.path.name}: finished"
+    step = f"step {standing(run).step:,} of {run.settings.steps:,}"
+    return f"{run.path.name}: {step}, {_duration(seconds)} left"
 
 
 def _follow(console: Console, executor: Executor, left: Sequence[Run]) -> list[Outcome]:
