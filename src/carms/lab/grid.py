@@ -2,7 +2,6 @@
 
 import itertools
 import tomllib
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -83,8 +82,8 @@ def _axes(grid: dict[str, Any]) -> dict[str, Any]:
 def run_name(settings: Settings) -> str:
     """A name for the directory of a run, readable and its own.
 
-    >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2))
-    'vae-dynamic-mnist-linear-3-carms-s-steps=100-seed=2'
+    >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2, precision="bfloat16"))
+    'vae-dynamic-mnist-linear-3-carms-s-steps=100-precision=bfloat16-seed=2'
     """
     parts = [str(getattr(settings, name)) for name in _NAMING]
     usual = Settings()
@@ -98,5 +97,5 @@ def run_name(settings: Settings) -> str:
 
 
 def _plain(value: Any) -> str:
-    text = ",".join(map(str, value)) if isinstance(value, Sequence) else str(value)
+    text = ",".join(value) if isinstance(value, tuple) else str(value)
     return text.replace("/", "_")
