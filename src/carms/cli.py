@@ -13,6 +13,7 @@ except ImportError:
     sys.exit("the command line needs more than the library: pip install 'carms[lab]'")
 
 from carms.commands.data import Data
+from carms.commands.rollouts import Rollouts
 from carms.commands.show import Correlations, Plot, Toy, Variance
 from carms.commands.sweep import Sweep
 from carms.commands.train import Complete, Evaluate, Vae
@@ -26,6 +27,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "plot": Plot,
     "variance": Variance,
     "toy": Toy,
+    "rollouts": Rollouts,
     "correlations": Correlations,
     "data": Data,
 }
