@@ -53,7 +53,7 @@ class Rollouts:
     out: Path
     methods: tuple[Method, ...] = ("rloo", "carms")
     seeds: int = 5
-    steps: int = 2000
+    steps: int = 1500
     samples: int = 16
     prompts: int = 16
     epsilon: float | None = None
