@@ -77,9 +77,11 @@ class Adder(nn.Module):
         self.blocks = nn.ModuleList([Block(width, heads)])
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, BASE)
-        for parameter in self.parameters():
-            if parameter.ndim > 1:
-                nn.init.normal_(parameter, 0, parameter.shape[1] ** -0.5, stream)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear | nn.Embedding):
+                nn.init.normal_(layer.weight, 0, layer.weight.shape[1] ** -0.5, stream)
+            if isinstance(layer, nn.Linear):
+                nn.init.zeros_(layer.bias)
 
     def forward(self, tokens: Tensor, memory: Memory | None = None) -> tuple[Tensor, Memory]:
         """Logits ``[rows, t, BASE]`` of what follows each of the tokens, which come after those in
