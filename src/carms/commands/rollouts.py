@@ -78,9 +78,11 @@ class Rollouts:
             metrics[one.method].append(directories[path].metrics)
         console.print(_table(metrics, f"After {self.steps:,} steps, {self.seeds} seeds"))
         console.print(
-            "digits and answers that are right, mean +- deviation over seeds; median steps to a "
-            "share of digits; processor time of a step; variance of the gradient of carms over "
-            "that of rloo at the same parameters, mean over training"
+            "right digits and answers, mean ± deviation over seeds; median of the steps to a share "
+            "of right digits (and how many seeds got there); processor time of a step; ratio of "
+            "the variance of carms' gradient to that of rloo's at the same parameters, mean over "
+            "training",
+            highlight=False,
         )
         _print_difference(console, metrics)
         for written in draw_rewards(metrics, self.out / "rewards.png"):
@@ -160,15 +162,14 @@ def _table(metrics: Mapping[str, Sequence[Any]], title: str) -> Table:
     """Means over seeds, with standard deviations; steps to a reward as medians."""
     table = Table(title=f"{title}; held-out prompts, greedy decoding")
     table.add_column("method")
-    goals = [f"steps to {goal:.0%}" for goal in GOALS]
-    headings = ["digits", "answers", *goals, "ms", "variance"]
+    headings = ["digits, %", "answers, %", *[f"to {goal:.0%}" for goal in GOALS], "ms", "ratio"]
     for heading in headings:
         table.add_column(heading, justify="right")
     for method, runs in metrics.items():
         cells = []
         for name in ("reward", "solved"):
             mean, deviation = spread([run[-1][name] for run in runs])
-            cells.append(f"{mean:.1%} +- {deviation:.1%}")
+            cells.append(f"{100 * mean:.1f} ± {100 * deviation:.1f}")
         cells += [_steps_cell(steps_to(goal, runs)) for goal in GOALS]
         spent = statistics.median(row["milliseconds"] for run in runs for row in run[1:])
         cells.append(f"{spent:.1f}")
@@ -182,21 +183,28 @@ def _steps_cell(steps: Sequence[int | None]) -> str:
     """The median, runs that never got there being last; and how many did."""
     reached = [step for step in steps if step is not None]
     middle = statistics.median([float("inf") if step is None else step for step in steps])
-    text = f"{middle:,.0f}" if middle < float("inf") else "never"
-    return f"{text} ({len(reached)} of {len(steps)})"
+    text = f"{middle:.0f}" if middle < float("inf") else "never"
+    return f"{text} ({len(reached)}/{len(steps)})"
 
 
 def _print_difference(console: Console, metrics: Mapping[str, Sequence[Any]]) -> None:
     """Seed by seed, if there are two methods and several seeds."""
     if len(metrics) < 2 or len(metrics["rloo"]) < 2:
         return
-    for name, what in (("reward", "right digits"), ("solved", "right answers")):
-        pairs = zip(metrics["carms"], metrics["rloo"], strict=True)
-        differences = [carms[-1][name] - rloo[-1][name] for carms, rloo in pairs]
-        mean, deviation = spread(differences)
-        error = deviation / len(differences) ** 0.5
+    pairs = [*zip(metrics["carms"], metrics["rloo"], strict=True)]
+    for what, value in (
+        ("right digits", lambda run: run[-1]["reward"]),
+        ("right answers", lambda run: run[-1]["solved"]),
+        ("right digits, mean over training", _mean_reward),
+    ):
+        mean, deviation = spread([value(carms) - value(rloo) for carms, rloo in pairs])
+        error = deviation / len(pairs) ** 0.5
         console.print(
-            f"carms - rloo, {what} with the same seed: {100 * mean:+.1f} points, "
+            f"carms - rloo with the same seed, {what}: {100 * mean:+.1f} points, "
             f"standard error {100 * error:.1f}",
             highlight=False,
         )
+
+
+def _mean_reward(run: Sequence[Mapping[str, Any]]) -> float:
+    return float(statistics.mean(row["reward"] for row in run))
