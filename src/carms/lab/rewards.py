@@ -61,6 +61,7 @@ def draw_rewards(methods: Mapping[str, Sequence[Metrics]], out: Path) -> list[Pa
     middle.set(xlabel="step", ylabel="right answers, held-out prompts, greedy", ylim=(0, 1))
     right.set(xlabel="step", ylabel="gradient variance, carms / rloo")
     right.set_ylim(0, max(1.1, right.get_ylim()[1]))
+    right.set_xlim(left.get_xlim())
     right.axhline(1, color="#999999", lw=0.8)
     for axis in (left, middle, right):
         axis.grid(alpha=0.3)
