@@ -45,7 +45,7 @@ class Rollouts:
         samples: rollouts per prompt.
         prompts: per step.
         epsilon: probability that the rollouts of a prompt are independent with carms after all.
-        rate: of Adam; the default is the best for rloo.
+        rate: of Adam; the default was chosen with rloo.
         log_every: steps between lines of metrics.
         workers: processes; as many as cores unless told.
     """
