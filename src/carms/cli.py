@@ -14,6 +14,7 @@ except ImportError:
 
 from carms.commands.data import Data
 from carms.commands.report import Report
+from carms.commands.rollouts import Rollouts
 from carms.commands.show import Correlations, Plot, Toy, Variance
 from carms.commands.sweep import Sweep
 from carms.commands.train import Complete, Evaluate, Vae
@@ -28,6 +29,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "report": Report,
     "variance": Variance,
     "toy": Toy,
+    "rollouts": Rollouts,
     "correlations": Correlations,
     "data": Data,
 }

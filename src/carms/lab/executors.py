@@ -21,7 +21,7 @@ from carms.lab.memory import keep_freed_memory
 from carms.lab.settings import Settings
 from carms.lab.training import InterruptedRunError, Trainer
 
-__all__ = ["Executor", "Outcome", "Run", "local", "on_ray"]
+__all__ = ["Executor", "Outcome", "Run", "local", "on_ray", "prepare_process"]
 
 # How often a process may die under a run before that is the run's fault.
 ATTEMPTS = 3
@@ -74,7 +74,7 @@ def local(runs: Sequence[Run], workers: int) -> Iterator[Outcome | None]:
     left, deaths = list(runs), dict.fromkeys(runs, 0)
     while left:
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, context, initializer=_prepare) as pool:
+        with ProcessPoolExecutor(workers, context, initializer=prepare_process) as pool:
             try:
                 yield from _until_broken(pool, left)
             except BaseException:
@@ -109,7 +109,7 @@ def _until_broken(pool: ProcessPoolExecutor, left: list[Run]) -> Iterator[Outcom
         yield None
 
 
-def _prepare() -> None:
+def prepare_process() -> None:
     """Once in each process."""
     keep_freed_memory()
     # The parent hears it too, and passes it on as a request to end.

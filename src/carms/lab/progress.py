@@ -16,7 +16,7 @@ from carms.lab.executors import Run
 from carms.lab.settings import Settings
 from carms.lab.training import Trainer
 
-__all__ = ["Standing", "predicted_seconds", "standing"]
+__all__ = ["Standing", "last_line", "predicted_seconds", "standing"]
 
 # Bytes at the end of a file of metrics in which its last line is.
 TAIL = 4096
@@ -50,10 +50,10 @@ def standing(run: Run) -> Standing:
     state: Literal["begun", "finished"] = (
         "finished" if (run.path / "result.json").exists() else "begun"
     )
-    return Standing(state, _last_line(run.path / "metrics.jsonl"))
+    return Standing(state, last_line(run.path / "metrics.jsonl"))
 
 
-def _last_line(path: Path) -> dict[str, Any]:
+def last_line(path: Path) -> dict[str, Any]:
     """Of a file that another process may be writing to: the last that is whole."""
     try:
         with path.open("rb") as file:
