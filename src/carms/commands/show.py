@@ -65,7 +65,8 @@ def _row(path: Path) -> list[str]:
     cells = []
     for part in ("train", "test"):
         cells.append(f"{result[f'{part}_log_likelihood']:.2f}" if result else "-")
-        cells.append(str(printed(settings, part) or "-"))
+        paper = printed(settings, part)
+        cells.append(f"{paper.mean:.2f}" if paper else "-")
     return [path.name, settings.estimator, str(settings.seed), step, *cells, rate]
 
 
