@@ -7,6 +7,7 @@ from typing import Annotated
 
 import torch
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -43,11 +44,16 @@ class Plot:
         if not self.runs or missing:
             raise ValueError(f"no run in {', '.join(missing) or 'nothing'}: give run directories")
         rows = [_row(path) for path in self.runs]
-        table = Table(title="Log likelihood, bound in nats; that of the paper after 10^6 steps")
-        for heading in ("run", "estimator", "seed", "step"):
-            table.add_column(heading)
-        for heading in ("train", "paper", "test", "paper", "ms a step"):
-            table.add_column(heading, justify="right")
+        table = Table(
+            title="Log likelihood, bound in nats; that of the paper after 10^6 steps",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        table.add_column("run", overflow="fold")
+        for heading in ("estimator", "seed", "step"):
+            table.add_column(heading, no_wrap=True)
+        for heading in ("train", "paper", "test", "paper", "ms"):
+            table.add_column(heading, justify="right", no_wrap=True)
         for row in rows:
             table.add_row(*row)
         console.print(table)

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
+from matplotlib.ticker import EngFormatter, MaxNLocator
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -85,6 +86,8 @@ def draw_curves(runs: Sequence[Path], out: Path) -> list[Path]:
                 high = [value.max().item() for value in values]
                 axis.fill_between(steps, low, high, color=colour(estimator), alpha=0.15, lw=0)
         axis.set(xlabel="step", ylabel=label)
+        axis.xaxis.set_major_locator(MaxNLocator(5))
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.grid(alpha=0.3)
         if name == "gradient_variance":
             axis.set_yscale("log")
