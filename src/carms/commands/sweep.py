@@ -135,8 +135,10 @@ class _Watch:
 
     def look(self) -> None:
         """Read where they are off their directories."""
-        for run in self._open:
-            self._open[run] = standing(run)
+        for run, before in self._open.items():
+            now = standing(run)
+            # Not every line has a bound: the latest stays.
+            self._open[run] = replace(now, line={**before.line, **now.line})
 
     def ended(self, outcome: Outcome) -> None:
         self._open.pop(outcome.run, None)

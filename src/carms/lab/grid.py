@@ -83,16 +83,16 @@ def run_name(settings: Settings) -> str:
     """A name for the directory of a run, readable and its own.
 
     >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2, precision="bfloat16"))
-    'vae-dynamic-mnist-linear-3-carms-s-steps=100-precision=bfloat16-seed=2'
+    'vae-dynamic-mnist-linear-3-carms-s-seed=2-steps=100-precision=bfloat16'
     """
     parts = [str(getattr(settings, name)) for name in _NAMING]
+    parts.append(f"seed={settings.seed}")
     usual = Settings()
     others = [field.name for field in fields(Settings) if field.name not in (*_NAMING, "seed")]
     for name in others:
         value = getattr(settings, name)
         if value != getattr(usual, name):
             parts.append(f"{name}={_plain(value)}")
-    parts.append(f"seed={settings.seed}")
     return "-".join(parts)
 
 
