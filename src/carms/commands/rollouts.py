@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from carms.commands.bars import progress_bars
 from carms.lab.executors import prepare_process
 from carms.lab.progress import last_line
 from carms.lab.rewards import draw_rewards, spread, steps_to, variance_ratio
@@ -115,14 +115,8 @@ def work(settings: RolloutSettings, path: Path) -> dict[str, Any]:
 def _follow(console: Console, left: Runs, workers: int) -> None:
     """Train what is left, and tell how it goes: a bar, or a line for each run that ends."""
     quiet = not console.is_terminal
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
     total = sum(one.steps for one in left.values())
-    with Progress(*columns, console=console, disable=quiet) as progress:
+    with progress_bars(console) as progress:
         bar = progress.add_task("steps of all runs", total=total, visible=bool(left))
         for path, result in _outcomes(left, workers):
             if path is not None:

@@ -14,9 +14,10 @@ from rich.live import Live
 from rich.progress import track
 from rich.table import Table
 
-from carms.lab.executors import Executor, Outcome, Run, local, on_ray
+from carms.lab.executors import Executor, Job, Outcome, local, on_ray
+from carms.lab.forecast import predicted_seconds
 from carms.lab.grid import read_grid, run_name
-from carms.lab.progress import Standing, predicted_seconds, standing
+from carms.lab.progress import Standing, standing
 from carms.lab.settings import Settings
 
 __all__ = ["Sweep"]
@@ -46,7 +47,7 @@ class Sweep:
     ray: str | None = None
 
     def run(self, console: Console) -> None:
-        runs = [Run(one, self.out / run_name(one)) for one in read_grid(self.grid)]
+        runs = [Job(one, self.out / run_name(one)) for one in read_grid(self.grid)]
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"it takes at least one worker, got {self.workers}")
         left = [run for run in runs if standing(run).state != "finished"]
@@ -74,7 +75,7 @@ class Sweep:
         console.print(f"all {len(runs)} runs are finished")
 
 
-def _time_left(console: Console, left: Sequence[Run]) -> dict[Run, float]:
+def _time_left(console: Console, left: Sequence[Job]) -> dict[Job, float]:
     """Seconds for each, by a measurement of each kind on this machine."""
     kinds = {run: replace(run.settings, seed=0) for run in left}
     quiet = not console.is_terminal
@@ -95,14 +96,14 @@ def _measure(kind: Settings) -> tuple[float, float]:
         return 0.0, 0.0
 
 
-def _plan(run: Run, seconds: float | None) -> str:
+def _plan(run: Job, seconds: float | None) -> str:
     if seconds is None:
         return f"{run.path.name}: finished"
     step = f"step {standing(run).step:,} of {run.settings.steps:,}"
     return f"{run.path.name}: {step}, {_duration(seconds)} left"
 
 
-def _follow(console: Console, executor: Executor, left: Sequence[Run]) -> list[Outcome]:
+def _follow(console: Console, executor: Executor, left: Sequence[Job]) -> list[Outcome]:
     """Run them all; tell how it goes; give those that failed."""
     watch = _Watch(left)
     quiet = not console.is_terminal
@@ -128,7 +129,7 @@ def _line(outcome: Outcome) -> str:
 class _Watch:
     """What is known of the runs of a sweep."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Job]) -> None:
         self._open = dict.fromkeys(runs, Standing("waiting", {}))
         self._count = len(runs)
         self.failed: list[Outcome] = []
@@ -165,7 +166,7 @@ class _Watch:
         return table
 
 
-def _cells(run: Run, now: Standing) -> list[str]:
+def _cells(run: Job, now: Standing) -> list[str]:
     if not now.line:
         return ["0", "", "", "", ""]
     milliseconds = now.line["milliseconds"]

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from carms.commands.bars import progress_bars
 from carms.lab.evaluation import OnPart, evaluate
 from carms.lab.figures import draw_images
 from carms.lab.memory import keep_freed_memory
@@ -60,12 +60,6 @@ class Vae(Train):
     """Train the discrete variational autoencoder of the paper, or go on with a run.
 
     The same command again resumes a run that was interrupted, and says so of a finished one.
-
-    Attributes:
-        settings: what to train.
-        out: the directory of the run.
-        device: where to compute.
-        threads: of torch.
     """
 
 
@@ -74,12 +68,6 @@ class Complete(Train):
     """Train a network to predict the lower half of an image from the upper one, or go on with it.
 
     The same command again resumes a run that was interrupted, and says so of a finished one.
-
-    Attributes:
-        settings: what to train.
-        out: the directory of the run.
-        device: where to compute.
-        threads: of torch.
     """
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(
@@ -121,13 +109,7 @@ def _progress(
 ) -> Iterator[tuple[Callable[[dict[str, Any]], None], OnPart]]:
     """A bar for training and one for evaluation; lines where there is no terminal."""
     quiet = not console.is_terminal
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=quiet) as progress:
+    with progress_bars(console) as progress:
         training = progress.add_task(settings.estimator, total=settings.steps, visible=False)
         evaluating = progress.add_task("images evaluated", total=None, visible=False)
 

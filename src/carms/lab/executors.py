@@ -21,7 +21,7 @@ from carms.lab.memory import keep_freed_memory
 from carms.lab.settings import Settings
 from carms.lab.training import InterruptedRunError, Trainer
 
-__all__ = ["Executor", "Outcome", "Run", "local", "on_ray", "prepare_process"]
+__all__ = ["Executor", "Job", "Outcome", "local", "on_ray", "prepare_process"]
 
 # How often a process may die under a run before that is the run's fault.
 ATTEMPTS = 3
@@ -30,7 +30,7 @@ PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
-class Run:
+class Job:
     """Something to train, and where."""
 
     settings: Settings
@@ -45,11 +45,11 @@ class Outcome:
         error: why it failed; None if it did not.
     """
 
-    run: Run
+    run: Job
     error: str | None
 
 
-Executor = Callable[[Sequence[Run]], Iterator[Outcome | None]]
+Executor = Callable[[Sequence[Job]], Iterator[Outcome | None]]
 """Gives outcomes as runs end, and None about once a second, for whoever wants to look around."""
 
 
@@ -69,7 +69,7 @@ def work(config: dict[str, Any], path: str) -> str | None:
     return None
 
 
-def local(runs: Sequence[Run], workers: int) -> Iterator[Outcome | None]:
+def local(runs: Sequence[Job], workers: int) -> Iterator[Outcome | None]:
     """In processes of this machine, one thread each."""
     left, deaths = list(runs), dict.fromkeys(runs, 0)
     while left:
@@ -91,9 +91,9 @@ def local(runs: Sequence[Run], workers: int) -> Iterator[Outcome | None]:
                 yield Outcome(run, f"its process died {ATTEMPTS} times")
 
 
-def _until_broken(pool: ProcessPoolExecutor, left: list[Run]) -> Iterator[Outcome | None]:
+def _until_broken(pool: ProcessPoolExecutor, left: list[Job]) -> Iterator[Outcome | None]:
     """Outcomes of runs, which are then no longer ``left``, until a process dies."""
-    futures: dict[Future[str | None], Run] = {
+    futures: dict[Future[str | None], Job] = {
         pool.submit(work, run.settings.to_json(), str(run.path)): run for run in left
     }
     while futures:
@@ -120,7 +120,7 @@ def prepare_process() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
-def on_ray(runs: Sequence[Run], address: str) -> Iterator[Outcome | None]:
+def on_ray(runs: Sequence[Job], address: str) -> Iterator[Outcome | None]:
     """As tasks of a Ray cluster, all of whose nodes see the directories of the runs."""
     try:
         import ray

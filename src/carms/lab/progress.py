@@ -1,30 +1,17 @@
-"""Where runs stand, read off their directories, and how long they will take."""
+"""Where runs stand, read off their directories."""
 
 import json
 import os
-import tempfile
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
+from carms.lab.executors import Job
 
-from carms.lab.data import Dataset
-from carms.lab.evaluation import CHUNK, mean_bound
-from carms.lab.executors import Run
-from carms.lab.settings import Settings
-from carms.lab.training import Trainer
-
-__all__ = ["Standing", "last_line", "predicted_seconds", "standing"]
+__all__ = ["Standing", "last_line", "standing"]
 
 # Bytes at the end of a file of metrics in which its last line is.
 TAIL = 4096
-# Of a measurement.
-WARM_UP, STEPS, SAMPLES = 3, 10, 20
-# Images of a training and a test set, and pixels of an image.
-_SIZES = {"omniglot": (31_345, 784), "digits": (1797, 64)}
-_USUAL_SIZE = (60_000, 784)
 
 
 @dataclass(frozen=True)
@@ -43,7 +30,7 @@ class Standing:
         return int(self.line.get("step", 0))
 
 
-def standing(run: Run) -> Standing:
+def standing(run: Job) -> Standing:
     """Where a run stands now."""
     if not (run.path / "config.json").exists():
         return Standing("waiting", {})
@@ -64,33 +51,3 @@ def last_line(path: Path) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     return found
-
-
-def predicted_seconds(settings: Settings) -> tuple[float, float]:
-    """Of a step and of the evaluation at the end, on one thread of this machine, by measurement on
-    images that show nothing.
-    """
-    count, pixels = _SIZES.get(settings.dataset, _USUAL_SIZE)
-    source = torch.Generator().manual_seed(0)
-    images = torch.randint(256, (max(500, settings.batch), pixels), generator=source).byte()
-    side = int(pixels**0.5)
-    data = Dataset("noise", images, images[:0], images, side, side)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            trainer = Trainer(replace(settings, upright=True), Path(folder, "run"), data=data)
-            for _ in range(WARM_UP):
-                trainer.one_step()
-            step = _seconds(lambda: [trainer.one_step() for _ in range(STEPS)]) / STEPS
-            few = images[:CHUNK]
-            bound = _seconds(lambda: mean_bound(trainer.model, few, SAMPLES, seed=0))
-    finally:
-        torch.set_num_threads(threads)
-    return step, bound / (len(few) * SAMPLES) * count * settings.likelihood_samples
-
-
-def _seconds(work: Any) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
