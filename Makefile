@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench docs lint clean
 
 demo: $(READY)
 	for estimator in loorf carms-i carms-s; do \
@@ -25,6 +25,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks/shelf.py --out demo/shelf.png
 	$(BIN)/python benchmarks/sequences.py
 
+# The site, in site/: a broken link, a missing reference or a failing example is an error.
+docs: $(READY)
+	$(BIN)/python -m pytest src
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -38,4 +43,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo site

@@ -1,6 +1,7 @@
 """Every estimator on one page: its cost and its variance relative to LOORF, and its bias."""
 
 import argparse
+import csv
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -278,6 +279,17 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.savefig(path)
 
 
+def write(rows: list[Row], path: Path) -> None:
+    """For the estimators' pages."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["estimator", "evaluations", "time", "variance", "bias"])
+        for row in rows:
+            name, _, _, evaluations, time, variance, bias = row.cells()
+            time, bias = ("" if cell == "-" else cell for cell in (time, bias))
+            writer.writerow([name.split()[0], evaluations, time, variance, bias])
+
+
 def unord_with_many_samples() -> bool:
     """Whether a training step with 64 samples leaves finite gradients."""
     vae = Vae(STEP_SIZE)
@@ -296,12 +308,17 @@ def main() -> None:
         "--steepness", type=float, default=1.0, help="of f; the less, the nearer to linear"
     )
     parser.add_argument("--out", type=Path, default=Path("shelf.png"), help="the picture")
+    parser.add_argument("--csv", type=Path, help="a table for the estimators' pages")
     options = parser.parse_args()
     torch.set_num_threads(1)
     general = [name for name in carms.available() if name not in ("exact", *BINARY_ONLY)]
     rows = shelf(general, CATEGORIES, options)
     rows += shelf(["loorf", *BINARY_ONLY], 2, options)[1:]
-    exact = Row("exact", True, True, CATEGORIES**options.variables, None, 0.0, "-")
+    drawn = rows.copy()
+    rows.append(Row("exact", True, True, CATEGORIES**options.variables, None, 0.0, "-"))
+    rows.sort(key=lambda row: row.label)
+    if options.csv:
+        write(rows, options.csv)
     print_table(
         f"Steps: C = N = {STEP_SIZE}. Variance and bias: D = {options.variables}, "
         f"C = {CATEGORIES}, N = {options.samples}, steepness {options.steepness:g}, "
@@ -315,7 +332,7 @@ def main() -> None:
             "variance at equal evaluations / loorf",
             "relative bias",
         ],
-        [row.cells() for row in sorted([*rows, exact], key=lambda row: row.label)],
+        [row.cells() for row in rows],
     )
     time = next(row.time for row in rows if row.label == "unord")
     works = "works" if unord_with_many_samples() else "FAILS"
@@ -323,7 +340,7 @@ def main() -> None:
         f"\nunord, D = 20, C = N = 10: {time:.2f} of the step with loorf (limit {UNORD_LIMIT:g}); "
         f"samples=64 {works}"
     )
-    draw(rows, options.out)
+    draw(drawn, options.out)
     print(f"Drawn in {options.out}")
 
 

@@ -34,7 +34,7 @@ def importance_bound(
 
     Args:
         log_weight: takes samples ``[N, *batch, D, C]`` and returns ``[N, *batch]``.
-        logits: ``[*batch, D, C]``, or a distribution, as for :func:`carms.expectation`.
+        logits: ``[*batch, D, C]``, or a distribution, as for ``carms.expectation``.
         estimator: what each sample is compared with.
         samples: N, at least 2, or 1 for ``"reinforce"``.
         generator: source of randomness; the global one if None.
@@ -44,15 +44,16 @@ def importance_bound(
         ``[*batch]``.
 
     References:
-        A. Mnih and D. Rezende (2016), Variational inference for Monte Carlo objectives,
-        arXiv:1602.06725.
-        Y. Burda, R. Grosse, R. Salakhutdinov (2016), Importance weighted autoencoders,
-        arXiv:1509.00519.
+        - A. Mnih and D. Rezende (2016), Variational inference for Monte Carlo objectives,
+          arXiv:1602.06725.
+        - Y. Burda, R. Grosse, R. Salakhutdinov (2016), Importance weighted autoencoders,
+          arXiv:1509.00519.
 
-    >>> logits = torch.zeros(3, 4, requires_grad=True)
-    >>> importance_bound(lambda z: z[..., 0].sum(-1), logits, samples=5).backward()
-    >>> logits.grad.shape
-    torch.Size([3, 4])
+    Examples:
+        >>> logits = torch.zeros(3, 4, requires_grad=True)
+        >>> importance_bound(lambda z: z[..., 0].sum(-1), logits, samples=5).backward()
+        >>> logits.grad.shape
+        torch.Size([3, 4])
     """
     if estimator not in ("vimco", "leave-one-out", "reinforce"):
         raise ValueError(f"estimator is 'vimco', 'leave-one-out' or 'reinforce', got {estimator!r}")

@@ -1,8 +1,11 @@
 """The command line."""
 
+import inspect
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
 __all__ = ["main"]
 
@@ -35,11 +38,34 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
+DESCRIPTION = """Gradients through categorical choices: train, compare, draw, report.
+
+'carms COMMAND --help' says more of each command."""
+
+
+def parse(arguments: Sequence[str]) -> Any:
+    """The command that the arguments ask for; leaves with help or an error where they do not."""
+    if arguments and arguments[0] in COMMANDS:
+        name = arguments[0]
+        return tyro.cli(COMMANDS[name], prog=f"carms {name}", args=arguments[1:])
+    listed: list[Any] = [
+        Annotated[command, tyro.conf.subcommand(name, description=_summary(command))]
+        for name, command in COMMANDS.items()
+    ]
+    any_of_them = reduce(or_, listed)
+    return tyro.cli(any_of_them, prog="carms", description=DESCRIPTION, args=arguments)
+
+
+def _summary(command: Callable[..., Any]) -> str:
+    """The first paragraph of its docstring."""
+    return (inspect.getdoc(command) or "").split("\n\n")[0]
+
+
 def main() -> None:
     """Run a command; print one line and leave with 1 if its input is bad."""
     console = Console(soft_wrap=True, markup=False)
     try:
-        tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="carms").run(console)
+        parse(sys.argv[1:]).run(console)
     except InterruptedRunError as stopped:
         console.print(f"stopped by {stopped}")
         sys.exit(130)

@@ -28,7 +28,7 @@ _LARGEST_ENUMERATION = 1 << 26
 
 @dataclass(frozen=True)
 class Measurement:
-    """What :func:`compare` found out about one estimator.
+    """What ``compare`` found out about one estimator.
 
     Attributes:
         estimator: its name.
@@ -117,17 +117,19 @@ def compare(
     """Measure estimators on a problem of your own, taking turns.
 
     Args:
-        f: as for :func:`carms.expectation`.
-        logits: as for :func:`carms.expectation`; ``f`` may depend on them.
-        estimators: names, or objects from :func:`carms.make`; a sensible choice if None.
+        f: as for ``carms.expectation``.
+        logits: as for ``carms.expectation``; ``f`` may depend on them.
+        estimators: names, or objects from [`carms.make`][]; a sensible choice if None.
         samples: for those given by name.
         replicates: independent gradients per estimator, at least 2.
         generator: source of randomness; the global one if None.
-        one_hot: as for :func:`carms.expectation`.
+        one_hot: as for ``carms.expectation``.
 
-    >>> table = compare(lambda z: z[..., 0].sum(-1), torch.zeros(2, 3), ["loorf"], replicates=10)
-    >>> sorted(table.to_dict()["loorf"])
-    ['bias', 'evaluations', 'milliseconds', 'samples', 'standard_error', 'variance']
+    Examples:
+        >>> f = lambda z: z[..., 0].sum(-1)
+        >>> table = compare(f, torch.zeros(2, 3), ["loorf"], replicates=10)
+        >>> sorted(table.to_dict()["loorf"])
+        ['bias', 'evaluations', 'milliseconds', 'samples', 'standard_error', 'variance']
     """
     if replicates < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")

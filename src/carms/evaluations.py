@@ -73,7 +73,7 @@ def neighbours(z: Tensor, probs: Tensor) -> Tensor:
 
 def neighbour_table(fz: Tensor, z: Tensor, categories: int) -> Tensor:
     """``[N, *batch, D, C]``: f with one variable set to each category, the others as in ``z``,
-    from the values ``fz`` at the :func:`neighbours` of ``z``.
+    from the values ``fz`` at the ``neighbours`` of ``z``.
     """
     samples, *batch, variables = z.shape
     here = fz[:samples].view(samples, *batch, 1, 1).expand(*z.shape, 1)

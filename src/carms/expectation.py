@@ -32,7 +32,7 @@ def expectation(
             Bernoulli, samples are zeros and ones ``[N, *batch, D]``.
         logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
             is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``.
-        estimator: a name from :func:`carms.available`, or an object from :func:`carms.make`, which
+        estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
             has its own samples and options.
         samples: how many, N.
         generator: source of randomness; the global one if None.
@@ -42,11 +42,12 @@ def expectation(
     Returns:
         ``[*batch]``.
 
-    >>> logits = torch.zeros(3, 4, requires_grad=True)  # three variables of four categories
-    >>> value = expectation(lambda z: z[..., 0].sum(-1), logits, samples=4)
-    >>> value.backward()
-    >>> logits.grad.shape
-    torch.Size([3, 4])
+    Examples:
+        >>> logits = torch.zeros(3, 4, requires_grad=True)  # three variables of four categories
+        >>> value = expectation(lambda z: z[..., 0].sum(-1), logits, samples=4)
+        >>> value.backward()
+        >>> logits.grad.shape
+        torch.Size([3, 4])
     """
     if isinstance(estimator, Estimator):
         if options:

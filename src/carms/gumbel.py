@@ -19,7 +19,7 @@ def perturbed(log_probs: Tensor, times: Tensor) -> Tensor:
 
 
 def perturbed_given(log_probs: Tensor, indices: Tensor, times: Tensor) -> Tensor:
-    """:func:`perturbed` given that the categories ``indices [...]`` won, of normalised
+    """``perturbed`` given that the categories ``indices [...]`` won, of normalised
     ``log_probs [..., C]`` and independent exponentials ``times [..., C]``.
 
     The winner arrives at the time of the first of all, and every other one later than that.

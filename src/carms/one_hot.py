@@ -15,9 +15,10 @@ _FEW = 64
 def one_hot(indices: Tensor, categories: int, dtype: torch.dtype) -> Tensor:
     """``[*shape, C]`` with a one at each of ``indices [*shape]``.
 
-    >>> one_hot(torch.tensor([2, 0]), 3, torch.float32)
-    tensor([[0., 0., 1.],
-            [1., 0., 0.]])
+    Examples:
+        >>> one_hot(torch.tensor([2, 0]), 3, torch.float32)
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
     """
     if categories <= _FEW:
         return embedding(indices, _identity(categories, dtype, indices.device))

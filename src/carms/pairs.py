@@ -26,8 +26,9 @@ def _incidence(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 def take_pairs(values: Tensor) -> tuple[Tensor, Tensor]:
     """The first and the second member of every pair along the leading dimension.
 
-    >>> take_pairs(torch.tensor([5, 6, 7]))
-    (tensor([5, 5, 6]), tensor([6, 7, 7]))
+    Examples:
+        >>> take_pairs(torch.tensor([5, 6, 7]))
+        (tensor([5, 5, 6]), tensor([6, 7, 7]))
     """
     first, second = pair_index(values.shape[0], values.device)
     return values.index_select(0, first), values.index_select(0, second)
@@ -36,8 +37,9 @@ def take_pairs(values: Tensor) -> tuple[Tensor, Tensor]:
 def weights_from_pairs(pair_terms: Tensor, count: int) -> Tensor:
     """Add each pair's term to its first member and subtract it from its second.
 
-    >>> weights_from_pairs(torch.tensor([1.0, 10.0, 100.0]), 3)
-    tensor([  11.,   99., -110.])
+    Examples:
+        >>> weights_from_pairs(torch.tensor([1.0, 10.0, 100.0]), 3)
+        tensor([  11.,   99., -110.])
     """
     incidence = _incidence(count, pair_terms.dtype, pair_terms.device)
     weights: Tensor = torch.tensordot(incidence, pair_terms, 1)

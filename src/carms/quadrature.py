@@ -25,9 +25,10 @@ def _gauss_rule(diagonal: Tensor, off_diagonal: Tensor, mass: float) -> tuple[Te
 def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights for the integral over (0, 1), float64 on the CPU.
 
-    >>> nodes, weights = gauss_legendre(5)
-    >>> round(float((weights * nodes**9).sum()), 12)
-    0.1
+    Examples:
+        >>> nodes, weights = gauss_legendre(5)
+        >>> round(float((weights * nodes**9).sum()), 12)
+        0.1
     """
     k = torch.arange(1, count, dtype=torch.float64)
     nodes, weights = _gauss_rule(
@@ -40,9 +41,10 @@ def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
 def gauss_laguerre(count: int) -> tuple[Tensor, Tensor]:
     """Nodes and weights for the integral of ``t exp(-t) f(t)`` over (0, inf), float64 on the CPU.
 
-    >>> nodes, weights = gauss_laguerre(5)
-    >>> round(float((weights * nodes**3).sum()), 9)
-    24.0
+    Examples:
+        >>> nodes, weights = gauss_laguerre(5)
+        >>> round(float((weights * nodes**3).sum()), 9)
+        24.0
     """
     k = torch.arange(count, dtype=torch.float64)
     return _gauss_rule(2 * k + 2, (k[1:] * (k[1:] + 1)).sqrt(), 1.0)

@@ -23,7 +23,7 @@ class Copula(ABC):
     """
 
     closed_form: bool = False
-    """Whether :meth:`lift` has a formula of its own rather than four values of the CDF."""
+    """Whether ``lift`` has a formula of its own rather than four values of the CDF."""
 
     def __init__(self, samples: int) -> None:
         if samples < 2:

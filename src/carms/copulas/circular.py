@@ -17,9 +17,10 @@ class Circular(Copula):
     ``N/(N-1) min(1, N delta, N (1 - delta))``. It vanishes only at distance zero, so every two
     categories can be drawn together whatever their order.
 
-    >>> u = Circular(samples=8).sample((1000,), torch.Generator().manual_seed(0))
-    >>> bool(((u > 0) & (u < 1)).all())
-    True
+    Examples:
+        >>> u = Circular(samples=8).sample((1000,), torch.Generator().manual_seed(0))
+        >>> bool(((u > 0) & (u < 1)).all())
+        True
     """
 
     closed_form = True
@@ -56,17 +57,18 @@ class Circular(Copula):
         return self._lift_in_strata(gap, rest, width_a, width_b)
 
     def lift_across(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
-        """:meth:`lift` of two disjoint intervals by what lies between them.
+        """``lift`` of two disjoint intervals by what lies between them.
 
         Args:
             gaps: ``[2, ...]``, from the one to the other one way round the ring and the other way.
             width_a: ``[...]``, the positive length of the one.
             width_b: ``[...]``, the positive length of the other.
 
-        >>> gaps = torch.tensor([0.0, 0.5], dtype=torch.float64)
-        >>> quarter = torch.tensor(0.25, dtype=torch.float64)
-        >>> Circular(samples=4).lift_across(gaps, quarter, quarter)
-        tensor(1.1111, dtype=torch.float64)
+        Examples:
+            >>> gaps = torch.tensor([0.0, 0.5], dtype=torch.float64)
+            >>> quarter = torch.tensor(0.25, dtype=torch.float64)
+            >>> Circular(samples=4).lift_across(gaps, quarter, quarter)
+            tensor(1.1111, dtype=torch.float64)
         """
         count = self.samples
         gap, other = torch.minimum(*gaps) * count, torch.maximum(*gaps) * count

@@ -24,19 +24,20 @@ class Dirichlet(Copula):
 
     Among Archimedean copulas it has the strongest negative dependence. Two samples are never both
     close to zero: the CDF ``max(0, a^(1/(N-1)) + b^(1/(N-1)) - 1)^(N-1)`` has a hole there, which
-    is why :class:`~carms.couplings.InverseCDF` mixes orderings of the categories.
+    is why ``InverseCDF`` mixes orderings of the categories.
 
     Args:
         samples: uniforms per draw. With two, the draw is ``(u, 1 - u)``.
         reflected: use ``1 - u``; the hole is then where both are close to one.
 
     References:
-        W. Lee and J. Y. Ahn (2014), On the multidimensional extension of countermonotonicity.
-        A. Dimitriev and M. Zhou (2021), ARMS, arXiv:2105.14141.
+        - W. Lee and J. Y. Ahn (2014), On the multidimensional extension of countermonotonicity.
+        - A. Dimitriev and M. Zhou (2021), ARMS, arXiv:2105.14141.
 
-    >>> copula = Dirichlet(samples=2)
-    >>> bool(torch.allclose(copula.sample((5,)).sum(-1), torch.ones(5)))
-    True
+    Examples:
+        >>> copula = Dirichlet(samples=2)
+        >>> bool(torch.allclose(copula.sample((5,)).sum(-1), torch.ones(5)))
+        True
     """
 
     def __init__(self, samples: int, reflected: bool = False) -> None:

@@ -20,10 +20,11 @@ class Gaussian(Copula):
     The CDF of two of them is Plackett's integral over the correlation, evaluated by 20
     Gauss-Legendre nodes to rounding. With two samples the draw is ``(u, 1 - u)``.
 
-    >>> copula = Gaussian(samples=4)
-    >>> half = torch.tensor(0.5, dtype=torch.float64)
-    >>> round(copula.cdf(half, half).item(), 6)  # 1/4 + asin(-1/3) / (2 pi)
-    0.195913
+    Examples:
+        >>> copula = Gaussian(samples=4)
+        >>> half = torch.tensor(0.5, dtype=torch.float64)
+        >>> round(copula.cdf(half, half).item(), 6)  # 1/4 + asin(-1/3) / (2 pi)
+        0.195913
     """
 
     @property

@@ -12,9 +12,10 @@ __all__ = ["Independent"]
 class Independent(Copula):
     """Independent uniforms.
 
-    >>> copula = Independent(samples=3)
-    >>> copula.sample((5,)).shape
-    torch.Size([5, 3])
+    Examples:
+        >>> copula = Independent(samples=3)
+        >>> copula.sample((5,)).shape
+        torch.Size([5, 3])
     """
 
     closed_form = True

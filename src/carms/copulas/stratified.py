@@ -17,12 +17,13 @@ class Stratified(Copula):
     """``u_n = (pi(n) + v_n) / N`` with a random permutation ``pi`` and uniform ``v_n``.
 
     Two samples never share a stratum, so a single ordering of the categories loses the pairs that
-    do: :class:`~carms.couplings.InverseCDF` mixes orderings. :class:`Circular` has no such holes.
+    do: ``InverseCDF`` mixes orderings. ``Circular`` has no such holes.
 
-    >>> u = Stratified(samples=4).sample((2,))
-    >>> (u * 4).long().sort(-1).values
-    tensor([[0, 1, 2, 3],
-            [0, 1, 2, 3]])
+    Examples:
+        >>> u = Stratified(samples=4).sample((2,))
+        >>> (u * 4).long().sort(-1).values
+        tensor([[0, 1, 2, 3],
+                [0, 1, 2, 3]])
     """
 
     @property

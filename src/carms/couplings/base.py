@@ -63,7 +63,7 @@ class Coupling(ABC):
 
         Args:
             probs: ``[*batch, C]``.
-            indices: ``[N, *batch]`` categories, from :meth:`sample`.
+            indices: ``[N, *batch]`` categories, from ``sample``.
 
         Returns:
             ``[N (N - 1) / 2, *batch]``, pairs in the order of ``torch.triu_indices(N, N, 1)``.
@@ -75,13 +75,13 @@ class Coupling(ABC):
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """:meth:`sample` and its :meth:`pair_ratio` at once, sharing their work."""
+        """``sample`` and its ``pair_ratio`` at once, sharing their work."""
         return self.draw_unchecked(check_probs(probs), generator)
 
     def draw_unchecked(
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """:meth:`draw` for probabilities that are known to be good."""
+        """``draw`` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
         indices, lift = self._draw(probs, generator)
         ratio = self._with_epsilon(lift()).reciprocal()
@@ -91,7 +91,7 @@ class Coupling(ABC):
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Callable[[], Tensor]]:
-        """Indices ``[*batch, N]``, and a function that gives what :meth:`_lift` says of them."""
+        """Indices ``[*batch, N]``, and a function that gives what ``_lift`` says of them."""
 
     @abstractmethod
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:

@@ -38,15 +38,16 @@ _DOUBLE_NODES = {2: (40, 20, 4), 3: (16, 12, 3)}
 class GumbelMax(Coupling):
     """``argmax_c (log p_c - log(-log u_c))`` with a copula draw for each category.
 
-    Any copula can be sampled. The joint table is known for :class:`~carms.copulas.Independent` and
-    for the plain :class:`~carms.copulas.Dirichlet`, where it is the two-dimensional integral over
-    the arrival times of two races described in ``docs/gumbel.md``, with a relative error below
-    1e-7 in double precision and 1e-5 in single.
+    Any copula can be sampled. The joint table is known for ``Independent`` and for the plain
+    ``Dirichlet``, where it is a two-dimensional integral over the arrival times of two races
+    (``docs/mathematics/gumbel.md``), with a relative error below 1e-7 in double precision and
+    1e-5 in single.
 
-    >>> coupling = GumbelMax(Dirichlet(samples=3))
-    >>> table = coupling.pmf(torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64))
-    >>> table.sum(-1)
-    tensor([0.2000, 0.3000, 0.5000], dtype=torch.float64)
+    Examples:
+        >>> coupling = GumbelMax(Dirichlet(samples=3))
+        >>> table = coupling.pmf(torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64))
+        >>> table.sum(-1)
+        tensor([0.2000, 0.3000, 0.5000], dtype=torch.float64)
     """
 
     def _draw(
@@ -145,8 +146,9 @@ class BiasedGumbelMax(GumbelMax):
     The joint probability of a drawn pair is estimated by its frequency among the drawn samples
     themselves and ``extra`` further draws. Its reciprocal is not the reciprocal of the truth.
 
-    >>> BiasedGumbelMax(Dirichlet(samples=3)).exact
-    False
+    Examples:
+        >>> BiasedGumbelMax(Dirichlet(samples=3)).exact
+        False
     """
 
     exact = False

@@ -38,13 +38,14 @@ class InverseCDF(Coupling):
             ``"one"``: cyclic, from the most probable category on; enough for Dirichlet as long as
             ``C <= 2^(N-1)``. A number M: the given order and M - 1 fixed shuffles. ``"given"``:
             the order as it is. ``"auto"``: ``"given"`` if the copula has no holes, else ``"all"``.
-        epsilon: probability of an independent draw; see :class:`Coupling`.
+        epsilon: probability of an independent draw; see ``Coupling``.
 
-    >>> from carms.copulas import Circular
-    >>> coupling = InverseCDF(Circular(samples=4))
-    >>> coupling.pmf(torch.tensor([0.5, 0.5], dtype=torch.float64))
-    tensor([[0.1944, 0.3056],
-            [0.3056, 0.1944]], dtype=torch.float64)
+    Examples:
+        >>> from carms.copulas import Circular
+        >>> coupling = InverseCDF(Circular(samples=4))
+        >>> coupling.pmf(torch.tensor([0.5, 0.5], dtype=torch.float64))
+        tensor([[0.1944, 0.3056],
+                [0.3056, 0.1944]], dtype=torch.float64)
     """
 
     def __init__(self, copula: Copula, orderings: Orderings = "auto", epsilon: float = 0.0) -> None:

@@ -19,10 +19,11 @@ _MOST = 1 << 24
 def make_orders(categories: int, which: Literal["all"] | int, device: torch.device) -> Tensor:
     """``[M, C]``: the orders that the paper averages over, or M mixed ones.
 
-    >>> make_orders(3, "all", torch.device("cpu"))
-    tensor([[0, 2, 1],
-            [0, 1, 2],
-            [1, 0, 2]])
+    Examples:
+        >>> make_orders(3, "all", torch.device("cpu"))
+        tensor([[0, 2, 1],
+                [0, 1, 2],
+                [1, 0, 2]])
     """
     count = categories * (categories - 1) // 2 if which == "all" else which
     if count * categories > _MOST:

@@ -41,7 +41,7 @@ class Partition(ABC):
 
     @abstractmethod
     def find(self, u: Tensor) -> Located:
-        """The :meth:`category` and its interval."""
+        """The ``category`` and its interval."""
 
     @abstractmethod
     def interval(self, indices: Tensor) -> Located:
@@ -112,7 +112,7 @@ class _Many(Partition):
         return self._of_last(indices.movedim(0, -1))
 
     def _of_last(self, indices: Tensor) -> Located:
-        """The :meth:`interval` of ``indices [*batch, K]``."""
+        """The ``interval`` of ``indices [*batch, K]``."""
         if self._block > 1:
             block = indices // self._block
             return self._located(block, indices % self._block, self._inside(block))

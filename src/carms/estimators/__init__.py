@@ -69,7 +69,7 @@ _ALIASES = {"vargrad": "loorf", "u2g": "disarm"}
 
 
 def available() -> tuple[str, ...]:
-    """The names that :func:`make` and :func:`carms.expectation` know, sorted."""
+    """The names that ``make`` and ``carms.expectation`` know, sorted."""
     return tuple(sorted(_REGISTRY))
 
 
@@ -77,11 +77,12 @@ def make(name: str, **options: Any) -> Estimator:
     """The estimator behind a name.
 
     Args:
-        name: one of :func:`available`.
+        name: one of ``available``.
         options: ``samples`` and whatever else the estimator takes.
 
-    >>> make("loorf", samples=4)
-    Loorf(samples=4)
+    Examples:
+        >>> make("loorf", samples=4)
+        Loorf(samples=4)
     """
     factory = _REGISTRY.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
     if factory is None:

@@ -55,8 +55,8 @@ class Disarm(ScoreFunction):
         samples: even; ``samples / 2`` independent pairs are averaged.
 
     References:
-        Z. Dong, A. Mnih, G. Tucker (2020), DisARM, arXiv:2006.10680.
-        M. Yin et al. (2020), Probabilistic best subset selection, arXiv:2006.06448.
+        - Z. Dong, A. Mnih, G. Tucker (2020), DisARM, arXiv:2006.10680.
+        - M. Yin et al. (2020), Probabilistic best subset selection, arXiv:2006.06448.
     """
 
     def __init__(self, samples: int = 2) -> None:

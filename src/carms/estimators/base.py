@@ -84,7 +84,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        """The first half of :meth:`expectation`: where to evaluate ``f``."""
+        """The first half of ``expectation``: where to evaluate ``f``."""
 
     @abstractmethod
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:

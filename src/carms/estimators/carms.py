@@ -65,7 +65,22 @@ class Carms(ScoreFunction):
 
 
 def carms_s(samples: int = 8, orderings: Orderings = "auto", epsilon: float = 0.0) -> Carms:
-    """CARMS with the circular stratified copula under inverse-CDF sampling: the one to use."""
+    """CARMS with the circular stratified copula under inverse-CDF sampling: the one to use.
+
+    Samples are one point in each of N strata of a ring that is turned at random, so they spread
+    over the categories, any two of which can meet in any order. Every pair ratio has a closed
+    form. Unbiased, for any ``f``, N evaluations.
+
+    Args:
+        samples: at least 2.
+        orderings: ``"auto"`` for the categories in the order given; a number for so many fixed
+            shuffles, of which each variable draws one: 4 is good where N is well below C.
+        epsilon: probability that a whole draw is independent, which bounds every pair ratio by
+            ``1 / epsilon``.
+
+    References:
+        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002, for all but the copula.
+    """
     return Carms(InverseCDF(Circular(samples), orderings, epsilon))
 
 
@@ -77,23 +92,70 @@ def carms_i(
 ) -> Carms:
     """CARMS-I of the paper: inverse-CDF sampling over all orderings of the categories.
 
-    A copula given as an object brings its own number of samples; otherwise it is 8 by default.
+    The Dirichlet copula never draws two points near zero together; averaged over orderings, every
+    pair of categories can be drawn all the same. Unbiased, for any ``f``, N evaluations, and a
+    table for each of ``C (C - 1) / 2`` orderings.
+
+    Args:
+        samples: at least 2; 8 unless the copula is an object, which brings its own.
+        copula: an object of ``carms.copulas``, or one of ``"dirichlet"``,
+            ``"dirichlet-reflected"``, ``"gaussian"``, ``"stratified"``, ``"circular"`` and
+            ``"independent"``.
+        orderings: ``"all"``, ``"one"`` where that is enough, or a number; ``"auto"`` is what the
+            copula needs.
+        epsilon: probability that a whole draw is independent.
+
+    References:
+        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
     """
     return Carms(InverseCDF(_copula(copula, samples), orderings, epsilon))
 
 
 def carms_g(samples: int = 8, epsilon: float = 0.0) -> Carms:
-    """CARMS-G of the paper with its joint table by quadrature instead of Monte Carlo: unbiased."""
+    """CARMS-G of the paper with its joint table by quadrature instead of Monte Carlo: unbiased.
+
+    Gumbel-max sampling whose random numbers are correlated, category by category. Unbiased to the
+    error of the quadrature, 1e-5 of a ratio in single and 2e-8 in double precision; for any ``f``,
+    N evaluations.
+
+    Args:
+        samples: at least 2.
+        epsilon: probability that a whole draw is independent.
+
+    References:
+        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
+    """
     return Carms(GumbelMax(Dirichlet(samples), epsilon))
 
 
 def carms_g_biased(samples: int = 8, extra: int = 0) -> Carms:
-    """CARMS-G as printed: its joint table is estimated from samples, and the gradient is biased."""
+    """CARMS-G as printed: its joint table is estimated from samples, and the gradient is biased.
+
+    Kept for comparison. For any ``f``, N evaluations.
+
+    Args:
+        samples: at least 2.
+        extra: further samples for the table alone; the more, the smaller the bias.
+
+    References:
+        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
+    """
     return Carms(BiasedGumbelMax(Dirichlet(samples), extra))
 
 
 def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:
-    """CARMS-I on antithetic pairs, ``samples / 2`` of them."""
+    """CARMS-I on antithetic pairs, ``samples / 2`` of them.
+
+    Unbiased, for any ``f``, N evaluations. Pairs are not compared with each other, so with more
+    than two samples ``carms-i`` is better.
+
+    Args:
+        samples: an even number.
+        epsilon: probability that a pair is independent.
+
+    References:
+        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
+    """
     if samples < 2 or samples % 2:
         raise ValueError(f"carts draws pairs: samples must be even, got samples={samples}")
     return Carms(InverseCDF(Dirichlet(2), "all", epsilon), groups=samples // 2)

@@ -29,9 +29,9 @@ class GumbelSoftmax(Reparameterised):
         temperature: towards 0 the bias falls and the variance rises without bound.
 
     References:
-        E. Jang, S. Gu, B. Poole (2017), Categorical reparameterization with Gumbel-Softmax,
-        arXiv:1611.01144.
-        C. Maddison, A. Mnih, Y. W. Teh (2017), The Concrete distribution, arXiv:1611.00712.
+        - E. Jang, S. Gu, B. Poole (2017), Categorical reparameterization with Gumbel-Softmax,
+          arXiv:1611.01144.
+        - C. Maddison, A. Mnih, Y. W. Teh (2017), The Concrete distribution, arXiv:1611.00712.
     """
 
     soft = True

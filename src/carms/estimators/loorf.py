@@ -18,8 +18,8 @@ class Loorf(ScoreFunction):
         samples: independent samples, at least 2.
 
     References:
-        W. Kool, H. van Hoof, M. Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
-        L. Richter et al. (2020), VarGrad, arXiv:2010.10436.
+        - W. Kool, H. van Hoof, M. Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
+        - L. Richter et al. (2020), VarGrad, arXiv:2010.10436.
     """
 
     def __init__(self, samples: int = 8) -> None:

@@ -26,9 +26,9 @@ class MeasureValued(Direct):
         samples: of all variables, at least 1.
 
     References:
-        B. Heidergott and F. Vazquez-Abad (2008), Measure-valued differentiation for Markov chains.
-        S. Mohamed et al. (2020), Monte Carlo gradient estimation in machine learning,
-        arXiv:1906.10652.
+        - B. Heidergott, F. Vazquez-Abad (2008), Measure-valued differentiation for Markov chains.
+        - S. Mohamed et al. (2020), Monte Carlo gradient estimation in machine learning,
+          arXiv:1906.10652.
     """
 
     def __init__(self, samples: int = 1) -> None:

@@ -33,10 +33,10 @@ class Unord(ScoreFunction):
         samples: at least 2.
 
     References:
-        W. Kool, H. van Hoof, M. Welling (2020), Estimating gradients for discrete random variables
-        by sampling without replacement, arXiv:2002.06043.
-        W. Kool, H. van Hoof, M. Welling (2019), Stochastic beams and where to find them,
-        arXiv:1903.06059.
+        - W. Kool, H. van Hoof, M. Welling (2020), Estimating gradients for discrete random
+          variables by sampling without replacement, arXiv:2002.06043.
+        - W. Kool, H. van Hoof, M. Welling (2019), Stochastic beams and where to find them,
+          arXiv:1903.06059.
     """
 
     centred = False

@@ -17,9 +17,10 @@ Memory = list[tuple[Tensor, Tensor]]
 def digits(numbers: Tensor) -> Tensor:
     """``[..., DIGITS]``, the lowest first, so that a carry comes before it is needed.
 
-    >>> digits(torch.tensor([1, 27]))
-    tensor([[1, 0, 0],
-            [3, 2, 1]])
+    Examples:
+        >>> digits(torch.tensor([1, 27]))
+        tensor([[1, 0, 0],
+                [3, 2, 1]])
     """
     return torch.stack([numbers // BASE**k % BASE for k in range(DIGITS)], -1)
 
@@ -36,7 +37,7 @@ def _shuffled() -> Tensor:
 
 
 def held_out() -> Tensor:
-    """``[512, 2 * DIGITS]`` prompts that :func:`problems` never gives."""
+    """``[512, 2 * DIGITS]`` prompts that ``problems`` never gives."""
     return _prompts(_shuffled()[:HELD_OUT])
 
 
@@ -49,8 +50,9 @@ def problems(count: int, stream: torch.Generator) -> Tensor:
 def answers(prompts: Tensor) -> Tensor:
     """``[P, DIGITS]``: of ``a + b``, without what is carried beyond the last digit.
 
-    >>> answers(torch.tensor([[3, 2, 1, 1, 0, 3]]))  # 123 + 301 = 1030 to the base 4
-    tensor([[0, 3, 0]])
+    Examples:
+        >>> answers(torch.tensor([[3, 2, 1, 1, 0, 3]]))  # 123 + 301 = 1030 to the base 4
+        tensor([[0, 3, 0]])
     """
     weights = BASE ** torch.arange(DIGITS)
     return digits((prompts.unflatten(-1, (2, DIGITS)) * weights).sum((-2, -1)))
@@ -96,7 +98,7 @@ class Adder(nn.Module):
         return self.head(self.norm(hidden)), kept
 
     def step(self, tokens: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As :func:`carms.sequences.rollouts` wants it."""
+        """As [`carms.sequences.rollouts`][] wants it."""
         logits, memory = self(tokens if memory is None else tokens[:, -1:], memory)
         return logits[:, -1], memory
 

@@ -12,8 +12,9 @@ __all__ = ["command_of"]
 def command_of(settings: Settings, out: Path) -> str:
     """As it would be typed in a shell, without what goes without saying.
 
-    >>> command_of(Settings(dataset="digits", upright=False, rate=1e-3), Path("my run"))
-    "carms vae --dataset digits --no-upright --rate 0.001 --out 'my run'"
+    Examples:
+        >>> command_of(Settings(dataset="digits", upright=False, rate=1e-3), Path("my run"))
+        "carms vae --dataset digits --no-upright --rate 0.001 --out 'my run'"
     """
     words = ["carms", settings.task]
     for field in fields(Settings):

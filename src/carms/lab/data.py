@@ -63,12 +63,13 @@ def load(name: str, root: Path | None = None, *, upright: bool = True) -> Datase
 
     Args:
         name: one of ``NAMES``. ``"digits"`` comes with scikit-learn and needs no files.
-        root: the directory above those of the data sets; :func:`default_root` if None.
+        root: the directory above those of the data sets; ``default_root`` if None.
         upright: False leaves the characters of Omniglot lying as they do in their file, mirrored
             at the diagonal, as the experiments of the paper had them.
 
-    >>> load("digits").train.shape
-    torch.Size([1297, 64])
+    Examples:
+        >>> load("digits").train.shape
+        torch.Size([1297, 64])
     """
     source = _source(name)
     if not upright and not source.column_major:
@@ -93,7 +94,7 @@ def fetch(name: str, root: Path | None = None, progress: bool = True) -> list[Pa
 
     Args:
         name: one of ``NAMES``.
-        root: as for :func:`load`.
+        root: as for ``load``.
         progress: show a bar for each file on standard error.
 
     Returns:

@@ -108,7 +108,7 @@ def read_idx(contents: bytes) -> tuple[Tensor, ...]:
 
 
 def idx_contents(images: Tensor, side: int) -> bytes:
-    """What :func:`read_idx` reads."""
+    """What ``read_idx`` reads."""
     header = IDX_IMAGES + struct.pack(">3I", len(images), side, side)
     return header + images.numpy().tobytes()
 

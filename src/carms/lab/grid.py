@@ -51,8 +51,9 @@ def read_grid(source: str) -> list[Settings]:
 def expand(grid: dict[str, Any]) -> list[Settings]:
     """Every combination, all of them checked.
 
-    >>> [run.seed for run in expand({"estimator": "loorf", "seed": [3, 4]})]
-    [3, 4]
+    Examples:
+        >>> [run.seed for run in expand({"estimator": "loorf", "seed": [3, 4]})]
+        [3, 4]
     """
     known = {field.name for field in fields(Settings)}
     unknown = sorted(set(grid) - known)
@@ -82,8 +83,9 @@ def _axes(grid: dict[str, Any]) -> dict[str, Any]:
 def run_name(settings: Settings) -> str:
     """A name for the directory of a run, readable and its own.
 
-    >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2, precision="bfloat16"))
-    'vae-dynamic-mnist-linear-3-carms-s-seed=2-steps=100-precision=bfloat16'
+    Examples:
+        >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2))
+        'vae-dynamic-mnist-linear-3-carms-s-seed=2-steps=100'
     """
     parts = [str(getattr(settings, name)) for name in _NAMING]
     parts.append(f"seed={settings.seed}")

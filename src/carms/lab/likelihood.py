@@ -12,8 +12,9 @@ __all__ = ["log_likelihood"]
 def log_likelihood(pixels: Tensor, images: Tensor) -> Tensor:
     """``[N, *batch]``: of ``images [*batch, P]``, zeros and ones, given logits ``pixels``.
 
-    >>> log_likelihood(torch.zeros(1, 2, 3), torch.ones(2, 3))
-    tensor([[-2.0794, -2.0794]])
+    Examples:
+        >>> log_likelihood(torch.zeros(1, 2, 3), torch.ones(2, 3))
+        tensor([[-2.0794, -2.0794]])
     """
     found: Tensor = _LogLikelihood.apply(pixels.to(images.dtype), 2 * images - 1)  # type: ignore[no-untyped-call]
     return found

@@ -27,8 +27,9 @@ class Cell:
 def printed(settings: Settings, part: str) -> Cell | None:
     """What the paper has for these settings and ``part``, train or test; None if it has nothing.
 
-    >>> str(printed(Settings(network="linear", categories=3, estimator="loorf"), "train"))
-    '-105.64 +- 0.23'
+    Examples:
+        >>> str(printed(Settings(network="linear", categories=3, estimator="loorf"), "train"))
+        '-105.64 +- 0.23'
     """
     usual = Settings(categories=settings.categories, estimator=settings.estimator)
     samples = settings.samples in (None, settings.categories)

@@ -24,8 +24,9 @@ _COLOURS = {"rloo": colour("loorf"), "carms": colour("carms-s")}
 def steps_to(share: float, runs: Sequence[Metrics]) -> list[int | None]:
     """The first logged step at which each run had that reward on held-out prompts; None if never.
 
-    >>> steps_to(0.5, [[{"step": 0, "reward": 0.1}, {"step": 9, "reward": 0.6}], []])
-    [9, None]
+    Examples:
+        >>> steps_to(0.5, [[{"step": 0, "reward": 0.1}, {"step": 9, "reward": 0.6}], []])
+        [9, None]
     """
     return [next((row["step"] for row in run if row["reward"] >= share), None) for run in runs]
 

@@ -35,7 +35,7 @@ class RolloutSettings:
         steps: of training.
         samples: rollouts per prompt.
         prompts: per step.
-        epsilon: of the correlated rollouts, see :func:`carms.sequences.rollouts`.
+        epsilon: of the correlated rollouts, see [`carms.sequences.rollouts`][].
         rate: of Adam.
         log_every: steps between lines of ``metrics.jsonl``.
     """

@@ -87,7 +87,7 @@ class Settings:
 
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":
-        """What :meth:`to_json` wrote."""
+        """What ``to_json`` wrote."""
         return Settings(**{**config, "options": tuple(config["options"])})
 
     def to_json(self) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class RunDirectory:
         return next(self._good_checkpoints(), None)
 
     def resume(self) -> Checkpoint | None:
-        """The :meth:`last_checkpoint`, with ``metrics.jsonl`` cut back to it."""
+        """The ``last_checkpoint``, with ``metrics.jsonl`` cut back to it."""
         found = self.last_checkpoint()
         metrics = self.path / "metrics.jsonl"
         if metrics.exists():

@@ -14,7 +14,7 @@ Cache = tuple[int, Any]
 def causal_lm(
     model: Callable[..., Any], attention_mask: Tensor | None = None
 ) -> Callable[[Tensor, Cache | None], tuple[Tensor, Cache]]:
-    """A step for :func:`carms.sequences.rollouts` that keeps the model's cache.
+    """A step for [`carms.sequences.rollouts`][] that keeps the model's cache.
 
     Dropout would give every rollout a policy of its own: put the model into ``eval()`` mode.
 

@@ -35,12 +35,13 @@ class Choice(NamedTuple):
 class Coder:
     """One point per row, from uniforms ``u [rows]`` in (0, 1).
 
-    >>> coder = Coder(torch.tensor([0.3, 0.6], dtype=torch.float64))
-    >>> fresh = torch.zeros(2, dtype=torch.float64)
-    >>> coder.choose(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), fresh).token
-    tensor([0, 1])
-    >>> coder.choose(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), fresh).token  # of 0.6 and 0.2
-    tensor([1, 0])
+    Examples:
+        >>> coder = Coder(torch.tensor([0.3, 0.6], dtype=torch.float64))
+        >>> fresh = torch.zeros(2, dtype=torch.float64)
+        >>> coder.choose(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), fresh).token
+        tensor([0, 1])
+        >>> coder.choose(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), fresh).token  # of 0.6 and 0.2
+        tensor([1, 0])
     """
 
     def __init__(self, u: Tensor) -> None:

@@ -42,13 +42,14 @@ def advantages(rewards: Tensor, rollouts: Rollouts) -> Tensor:
 
     Args:
         rewards: ``[P, N]``, of the rollouts.
-        rollouts: from :func:`carms.sequences.rollouts`.
+        rollouts: from [`carms.sequences.rollouts`][].
 
-    >>> from carms.sequences import rollouts
-    >>> step = lambda tokens, cache: (torch.zeros(len(tokens), 3), None)
-    >>> group = rollouts(step, torch.zeros(1, 0, dtype=torch.long), 3, 5, copula="independent")
-    >>> advantages(torch.tensor([[1.0, 0.0, 0.0]]), group)
-    tensor([[ 1.0000, -0.5000, -0.5000]])
+    Examples:
+        >>> from carms.sequences import rollouts
+        >>> step = lambda tokens, cache: (torch.zeros(len(tokens), 3), None)
+        >>> group = rollouts(step, torch.zeros(1, 0, dtype=torch.long), 3, 5, copula="independent")
+        >>> advantages(torch.tensor([[1.0, 0.0, 0.0]]), group)
+        tensor([[ 1.0000, -0.5000, -0.5000]])
     """
     _check_rewards(rewards, rollouts)
     ratio = pair_ratio(rollouts)
@@ -66,7 +67,7 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts) -> Tensor:
     Args:
         rewards: ``[P, N]``, with their graph if they have one.
         log_probs: ``[P, N]``, log probability of each rollout under the model, with its graph.
-        rollouts: from :func:`carms.sequences.rollouts`.
+        rollouts: from [`carms.sequences.rollouts`][].
     """
     weights = advantages(rewards, rollouts)
     if log_probs.shape != rewards.shape:

@@ -15,11 +15,12 @@ __all__ = ["Policy"]
 class Policy:
     """Temperature, then top-k, then top-p, each None or 1 for none.
 
-    >>> logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
-    >>> Policy(top_k=3).probabilities(logits)
-    tensor([[0.4000, 0.3000, 0.2000, 0.0000]])
-    >>> Policy(top_p=0.5).probabilities(logits)
-    tensor([[0.4000, 0.3000, 0.0000, 0.0000]])
+    Examples:
+        >>> logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
+        >>> Policy(top_k=3).probabilities(logits)
+        tensor([[0.4000, 0.3000, 0.2000, 0.0000]])
+        >>> Policy(top_p=0.5).probabilities(logits)
+        tensor([[0.4000, 0.3000, 0.0000, 0.0000]])
     """
 
     temperature: float = 1.0

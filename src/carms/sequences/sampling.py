@@ -27,8 +27,9 @@ def default_epsilon(samples: int) -> float:
 
     Chosen by ``benchmarks/sequences.py``.
 
-    >>> default_epsilon(16)
-    0.0625
+    Examples:
+        >>> default_epsilon(16)
+        0.0625
     """
     return min(1.0, 4 / (samples * math.sqrt(samples)))
 
@@ -61,21 +62,22 @@ def rollouts(
         prompts: ``[P, t0]`` tokens, ``t0 >= 0``. Row ``p * samples + n`` is rollout n of prompt p.
         samples: rollouts per prompt, at least 2.
         length: at most so many tokens per rollout.
-        copula: ``"circular"``, or ``"independent"``, which makes :func:`advantages` RLOO.
+        copula: ``"circular"``, or ``"independent"``, which makes ``advantages`` RLOO.
         epsilon: probability that the rollouts of a prompt are independent after all; it bounds
-            every pair ratio by ``1 / epsilon`` and biases nothing. :func:`default_epsilon` if None.
+            every pair ratio by ``1 / epsilon`` and biases nothing. ``default_epsilon`` if None.
         temperature: the logits are divided by it.
         eos: the token that ends a rollout, or several.
         generator: source of randomness; the global one if None.
         top_k: draw among the k likeliest tokens only.
         top_p: draw among the likeliest tokens that have this share together.
 
-    >>> def step(tokens, cache):                     # any model: here, tokens like to repeat
-    ...     last = torch.nn.functional.one_hot(tokens[:, -1], 5)
-    ...     return 2.0 * last, cache
-    >>> group = rollouts(step, torch.tensor([[0], [3]]), samples=4, length=6)
-    >>> group.tokens.shape, group.log_probs.shape
-    (torch.Size([2, 4, 6]), torch.Size([2, 4, 6]))
+    Examples:
+        >>> def step(tokens, cache):                     # any model: here, tokens like to repeat
+        ...     last = torch.nn.functional.one_hot(tokens[:, -1], 5)
+        ...     return 2.0 * last, cache
+        >>> group = rollouts(step, torch.tensor([[0], [3]]), samples=4, length=6)
+        >>> group.tokens.shape, group.log_probs.shape
+        (torch.Size([2, 4, 6]), torch.Size([2, 4, 6]))
     """
     policy = Policy(temperature, top_k, top_p)
     ends = (eos,) if isinstance(eos, int) else tuple(eos or ())
