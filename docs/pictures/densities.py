@@ -54,7 +54,7 @@ def table(coupling: InverseCDF) -> Tensor:
 
 def draw_table(axis: plt.Axes, values: Tensor) -> None:
     """A square per pair, with its number; a cross where a pair off the diagonal never occurs."""
-    axis.imshow(values, origin="lower", **SCALE)
+    axis.imshow(values.numpy(), origin="lower", **SCALE)
     for i, row in enumerate(values.tolist()):
         for j, value in enumerate(row):
             never = i != j and value < 1e-12
@@ -72,7 +72,7 @@ def main() -> None:
     for column, (name, make) in zip(axes.T, COPULAS.items(), strict=True):
         for axis, samples in zip(column, (FEW, MANY), strict=False):
             image = axis.imshow(
-                density(make(samples)), origin="lower", extent=(0, 1, 0, 1), **SCALE
+                density(make(samples)).numpy(), origin="lower", extent=(0, 1, 0, 1), **SCALE
             )
             axis.set(xticks=(0, 1), yticks=(0, 1))
         draw_table(column[2], table(InverseCDF(make(FEW), orderings="given")))
