@@ -1,0 +1,106 @@
+"""Which eight of the 64 pixels does it take to read the digits of scikit-learn?
+
+Eight variables choose a pixel each, all 64 being categories; a small network reads images of which
+it sees the chosen pixels only, and choice and network learn together, a choice being drawn for
+every image. ``gumbel-softmax`` mixes pixels, less and less as its temperature falls: this is the
+selector of Concrete Autoencoders (Abid, Balin, Zou 2019, arXiv:1901.09346). As there, the score is
+the accuracy of fresh, extremely randomised trees, given the eight most probable pixels. Rates are
+the best of 0.01, 0.03 and 0.1 for each estimator on held-out training images, by the most probable
+pixel of each variable. Measured: gumbel-softmax 87.8 %, carms-s 86.5, loorf 86.3, random pixels
+56.3; the first leads chance clearly, but not carms-s (by 1.28 +- 0.95) nor loorf (1.52 +- 0.57).
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import torch
+from contest import Outcome, contest, options, verdict
+from sklearn.datasets import load_digits
+from sklearn.ensemble import ExtraTreesClassifier
+from torch import Tensor, nn
+
+import carms
+from carms.lab.figures import colour
+
+CHOSEN, PIXELS, SAMPLES, BATCH = 8, 64, 8, 64
+RATES = {"carms-s": 0.01, "loorf": 0.01, "gumbel-softmax": 0.03}  # of the choice
+
+
+def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Images ``[*, 64]`` and their labels: to learn from, and the last 500 to be tested on."""
+    images, labels = (torch.tensor(part) for part in load_digits(return_X_y=True))
+    images = images.float() / 16
+    return images[:-500], labels[:-500], images[-500:], labels[-500:]
+
+
+def make(estimator: str, progress: float) -> carms.estimators.Estimator:
+    """For a step of training, of which this much is over."""
+    if estimator == "carms-s":
+        return carms.make(estimator, samples=SAMPLES, orderings=4)  # samples << categories
+    if estimator == "gumbel-softmax":
+        return carms.make(estimator, samples=SAMPLES, temperature=0.2**progress)
+    return carms.make(estimator, samples=SAMPLES)
+
+
+def learn(estimator: str, images: Tensor, labels: Tensor, steps: int) -> Tensor:
+    """Train, and find the eight pixels that are seen with the highest probability."""
+    choice = nn.Parameter(0.1 * torch.randn(CHOSEN, PIXELS))
+    reader = nn.Sequential(nn.Linear(2 * PIXELS, 128), nn.ReLU(), nn.Linear(128, 10))
+    optimiser = torch.optim.Adam(reader.parameters(), lr=2e-3)
+    optimiser.add_param_group({"params": [choice], "lr": RATES[estimator]})
+    for step in range(steps):
+        rows = torch.randint(len(images), (BATCH,))
+        seen, wanted = images[rows], labels[rows]
+
+        def log_likelihood(z: Tensor, seen: Tensor = seen, wanted: Tensor = wanted) -> Tensor:
+            mask = 1 - (1 - z).prod(-2)  # a pixel that is chosen twice is seen once
+            found = reader(torch.cat((mask * seen, mask), -1)).log_softmax(-1)
+            return found.gather(-1, wanted.expand(mask.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+
+        each = choice.expand(BATCH, CHOSEN, PIXELS)  # every image has samples of its own
+        value = make(estimator, step / steps).expectation(log_likelihood, each)
+        optimiser.zero_grad()
+        (-value.mean()).backward()
+        optimiser.step()
+    unseen = (-choice.detach().softmax(-1)).log1p().sum(0)  # log of the probability
+    return unseen.topk(CHOSEN, largest=False).indices
+
+
+def train(estimator: str, seed: int, steps: int) -> Outcome:
+    """The accuracy in per cent, and which pixels it takes: zeros and ones ``[64]``."""
+    torch.manual_seed(seed)
+    images, labels, test_images, test_labels = digits()
+    if estimator == "random":  # to see what there is to be learned
+        pixels = torch.randperm(PIXELS)[:CHOSEN]
+    else:
+        pixels = learn(estimator, images, labels, steps)
+    trees = ExtraTreesClassifier(300, random_state=seed).fit(images[:, pixels], labels)
+    score = 100 * trees.score(test_images[:, pixels], test_labels)
+    return Outcome(float(score), torch.zeros(PIXELS).index_fill(0, pixels, 1))
+
+
+def draw(found: dict[str, list[Outcome]], out: Path) -> None:
+    """The chosen pixels on the mean digit: a row for each estimator, a column for each seed."""
+    mean = digits()[0].mean(0).view(8, 8)
+    shape = len(found), len(next(iter(found.values())))
+    size = 1.7 * shape[1] + 0.5, 1.9 * shape[0] + 0.5
+    figure, axes = plt.subplots(*shape, figsize=size, layout="constrained", squeeze=False)
+    for row, (name, group) in zip(axes, found.items(), strict=True):
+        ink = "#56B4E9" if name == "random" else colour(name)
+        row[0].set_ylabel(name, color=ink, fontsize=12)
+        for axis, outcome in zip(row, group, strict=True):
+            axis.imshow(mean, cmap="gray_r", vmax=1.6)
+            for pixel in outcome.picture.nonzero().flatten().tolist():
+                corner = pixel % 8 - 0.5, pixel // 8 - 0.5
+                axis.add_patch(plt.Rectangle(corner, 1, 1, fc=ink, ec="white"))
+            axis.set_title(f"{outcome.score:.1f} %", fontsize=11)
+            axis.set(xticks=[], yticks=[])
+    figure.suptitle(f"{CHOSEN} pixels, and the share of test digits read right by them")
+    figure.savefig(out, dpi=100)
+
+
+if __name__ == "__main__":
+    arguments = options(__doc__, steps=1000, out="feature_selection.png")
+    found = contest(train, [*RATES, "random"], arguments.steps, arguments.seeds)
+    verdict(found, f"test accuracy with {CHOSEN} pixels, per cent", higher_wins=True)
+    draw(found, arguments.out)
