@@ -1,17 +1,27 @@
-"""A transformer learns to add by policy gradient alone: correlated rollouts in a plain loop.
+"""A transformer learns to add by policy gradient alone: correlated rollouts, RLOO and GRPO.
 
 A prompt is two numbers of two digits to the base 4; the answer is their sum, two digits again
-(the carry is lost), rewarded by the share of right digits. ``--copula independent`` is RLOO.
+(the carry is lost), rewarded by the share of right digits: 16 rollouts, of 16 possible answers.
+``carms`` draws rollouts that avoid each other, and corrects for it; ``rloo`` (leave-one-out) and
+``grpo`` (rewards standardised within the group) draw them independently. The score is the share of
+right digits in the greedy answers to all 256 prompts. Rates: the best of 3e-4, 1e-3 and 3e-3 for
+each, with other seeds. Measured: grpo 0.677 +- 0.038, carms 0.668 +- 0.064, rloo 0.497 +- 0.037;
+the lead of grpo over rloo is clear, that over carms is not.
 """
 
-import argparse
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import torch
+from contest import Outcome, contest, options, verdict
 from torch import Tensor, nn
 
 from carms import sequences
+from carms.lab.figures import colour
 
-BASE, DIGITS = 4, 2
+BASE, DIGITS, PROMPTS, ROLLOUTS, EVERY = 4, 2, 16, 16, 20
+RATES = {"carms": 3e-4, "rloo": 1e-3, "grpo": 1e-3}
+SHADES = {"carms": colour("carms-s"), "rloo": colour("loorf"), "grpo": colour("carms-i")}
 
 
 class Model(nn.Module):
@@ -37,42 +47,71 @@ def digits(number: Tensor) -> Tensor:
     return torch.stack([number // BASE**k % BASE for k in range(DIGITS)], -1)
 
 
-def main() -> None:
-    """Train, and print how many digits are right."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--copula", default="circular", choices=["circular", "independent"])
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.manual_seed(arguments.seed)
+@torch.no_grad()
+def greedy(model: Model) -> float:
+    """The share of right digits of the likeliest answers to all prompts."""
+    every = torch.arange(BASE**DIGITS)
+    numbers = torch.cartesian_prod(every, every)
+    tokens = digits(numbers).flatten(1)
+    for _ in range(DIGITS):
+        tokens = torch.cat((tokens, model(tokens)[:, -1:].argmax(-1)), 1)
+    return (tokens[:, -DIGITS:] == digits(numbers.sum(-1))).float().mean().item()
+
+
+def train(method: str, seed: int, steps: int) -> Outcome:
+    """The picture is the score after every 20 steps."""
+    torch.manual_seed(seed)
     model = Model()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATES[method])
+    copula = "circular" if method == "carms" else "independent"
 
     def policy(tokens: Tensor, cache: None) -> tuple[Tensor, None]:
         return model(tokens)[:, -1], cache
 
-    right, every = 0.0, max(1, arguments.steps // 6)
-    for step in range(1, arguments.steps + 1):
-        numbers = torch.randint(BASE**DIGITS, (16, 2))
+    curve = [greedy(model)]
+    for step in range(1, steps + 1):
+        numbers = torch.randint(BASE**DIGITS, (PROMPTS, 2))
         prompts = digits(numbers).flatten(1)
-        group = sequences.rollouts(policy, prompts, 16, DIGITS, arguments.copula)
+        group = sequences.rollouts(policy, prompts, ROLLOUTS, DIGITS, copula)
         wanted = digits(numbers.sum(-1))
         rewards = (group.tokens == wanted.unsqueeze(1)).float().mean(-1)
+        advantages = sequences.advantages(rewards, group)  # if independent, leave-one-out
+        if method == "grpo":  # leave-one-out is the distance from the mean, times N/(N-1)
+            advantages /= rewards.std(-1, keepdim=True) + 1e-4
 
-        advantages = sequences.advantages(rewards, group)  # in the place of leave-one-out
-        tokens = torch.cat((prompts.repeat_interleave(16, 0), group.tokens.flatten(0, 1)), 1)
+        tokens = torch.cat((prompts.repeat_interleave(ROLLOUTS, 0), group.tokens.flatten(0, 1)), 1)
         logits = model(tokens[:, :-1])[:, -DIGITS:].log_softmax(-1)
         log_probs = logits.gather(-1, tokens[:, -DIGITS:, None]).squeeze(-1).sum(-1)
-        loss = -(advantages.flatten() * log_probs).mean()
         optimiser.zero_grad()
-        loss.backward()
+        (-(advantages.flatten() * log_probs).mean()).backward()
         optimiser.step()
+        if step % EVERY == 0:
+            curve.append(greedy(model))
+    return Outcome(greedy(model), torch.tensor(curve))
 
-        right += float(rewards.mean()) / every
-        if step % every == 0:
-            print(f"step {step}: {right:.1%} of the digits right")
-            right = 0.0
+
+def draw(found: dict[str, list[Outcome]], out: Path) -> None:
+    """Learning curves: the mean over seeds, and a band from the worst to the best."""
+    figure, axis = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    axis.axhline(100 / BASE, color="#999999", lw=1, ls=":")
+    for method, group in found.items():
+        curves = 100 * torch.stack([one.picture for one in group])
+        steps = EVERY * torch.arange(curves.shape[1])
+        shade = SHADES[method]
+        axis.fill_between(steps, curves.amin(0), curves.amax(0), color=shade, alpha=0.13, lw=0)
+        axis.plot(steps, curves.mean(0), color=shade, lw=2, label=method)
+    axis.set(xlabel="step", ylabel="right digits of greedy answers, %", xlim=(0, None))
+    axis.legend(frameon=False, loc="upper left")
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out, dpi=110)
+
+
+def main() -> None:
+    """Train with every method and seed, print who wins, draw the curves."""
+    chosen = options(__doc__, steps=400, out="rollouts.png")
+    found = contest(train, list(RATES), chosen.steps, chosen.seeds)
+    verdict(found, "share of right digits", higher_wins=True)
+    draw(found, chosen.out)
 
 
 if __name__ == "__main__":

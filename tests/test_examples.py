@@ -20,10 +20,35 @@ def test_shelf():
     assert run("shelf.py", "--replicates", "4").count("straight-through") == 2
 
 
-@pytest.mark.parametrize("copula", ["circular", "independent"])
-def test_rollouts(copula):
-    printed = run("rollouts.py", "--steps", "12", "--copula", copula)
-    assert printed.count("of the digits right") == 6
+def short(program: str, steps: int, out: Path) -> str:
+    """A contest with one seed: nothing can be clear, and there is a picture."""
+    printed = run(program, "--steps", str(steps), "--seeds", "1", "--out", str(out))
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert printed.count("seed 0: ") == 3
+    assert printed.count("leads") == printed.count("of 1 seeds: not clear") == 2
+    return printed
+
+
+def score_of(estimator: str, printed: str) -> float:
+    return float(printed.split(f"{estimator}, seed 0: ")[1].split()[0])
+
+
+def test_routing(tmp_path):
+    printed = short("routing.py", 100, tmp_path / "routing.png")
+    assert "lower is better" in printed
+    assert score_of("straight-through", printed) < 0.33  # that of the mean colour
+
+
+def test_control(tmp_path):
+    printed = short("control.py", 40, tmp_path / "control.png")
+    assert "mean return, higher is better" in printed
+    assert -10 < score_of("carms-s", printed) < 0
+
+
+def test_rollouts(tmp_path):
+    printed = short("rollouts.py", 20, tmp_path / "rollouts.png")
+    for method in ("carms", "rloo", "grpo"):
+        assert 0 <= score_of(method, printed) <= 1
 
 
 @pytest.mark.skipif(find_spec("trl") is None, reason="TRL is a dependency of this example alone")
