@@ -10,10 +10,10 @@ _SHORT, _MANY = 8, 4096
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """``logits.softmax(-1)``."""
+    """``logits.softmax(-1)``, not necessarily contiguous."""
     if logits.shape[-1] > _SHORT or logits.numel() < _MANY:
         return logits.softmax(-1)
-    return logits.movedim(-1, 0).contiguous().softmax(0).movedim(0, -1).contiguous()
+    return logits.movedim(-1, 0).contiguous().softmax(0).movedim(0, -1)
 
 
 def log_softmax(logits: Tensor) -> Tensor:

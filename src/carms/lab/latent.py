@@ -68,8 +68,10 @@ class LatentModel(nn.Module, ABC):
 
     def decode(self, z: Tensor) -> Tensor:
         """Logits of pixels ``[..., pixels]`` from ``z [..., D, C]``."""
-        pixels: Tensor = self.decoder((2 * z.flatten(-2)).sub_(1))
-        return pixels
+        # As a matrix: a layer's output is a view otherwise, and changing it in place makes copies.
+        rows = (2 * z).sub_(1).view(-1, self.shape[0] * self.shape[1])
+        pixels: Tensor = self.decoder(rows)
+        return pixels.view(*z.shape[:-2], -1)
 
     @torch.no_grad()
     def bound(self, images: Tensor, samples: int, generator: torch.Generator) -> Tensor:

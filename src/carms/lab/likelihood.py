@@ -1,5 +1,6 @@
 """The log likelihood of binary images, in as few passes over the pixels as possible."""
 
+import math
 from typing import Any
 
 import torch
@@ -29,9 +30,8 @@ class _LogLikelihood(torch.autograd.Function):
     def forward(ctx: Any, pixels: Tensor, sign: Tensor) -> Tensor:
         right = (pixels * sign).sigmoid_()
         ctx.save_for_backward(pixels, sign, right)
-        product = right
-        while product.shape[-1] % 2 == 0 and product.shape[-1] > right.shape[-1] // 8:
-            product = torch.mul(*product.chunk(2, -1))
+        together = math.gcd(right.shape[-1], 8)
+        product: Tensor = right.unflatten(-1, (together, -1)).prod(-2)
         if product.amin() < torch.finfo(product.dtype).tiny:
             # Too small to have all its digits; the logarithm is not.
             return logsigmoid(pixels * sign).sum(-1)

@@ -74,9 +74,10 @@ class Trainer:
         ).to(self.device)
         self.estimator = settings.make_estimator()
         self._shape_lazy_parameters()
-        self.optimisers = self._make_optimisers()
-        groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
-        self._parameters = [parameter for group in groups for parameter in group["params"]]
+        self.optimiser = self._make_optimiser()
+        self._parameters = list(self.model.parameters())
+        if isinstance(self.estimator, nn.Module):
+            self._parameters += self.estimator.parameters()
         self.step = 0
         # Since the last line of metrics.
         self.objective = self.seconds = 0.0
@@ -211,8 +212,11 @@ class Trainer:
         for parameter in self._parameters:
             parameter.grad = None
         (-value).backward()
-        for optimiser in self.optimisers:
-            optimiser.step()
+        self.optimiser.step()
+        prior = self.model.prior
+        if prior is not None and prior.grad is not None:
+            with torch.no_grad():
+                prior.sub_(prior.grad, alpha=self.settings.prior_rate)
         return value.item()
 
     def _precision(self) -> torch.autocast:
@@ -243,24 +247,20 @@ class Trainer:
             stream = torch.Generator(self.device).manual_seed(0)
             self.estimator.expectation(lambda z: z.sum((-2, -1)), logits, stream)
 
-    def _make_optimisers(self) -> list[torch.optim.Optimizer]:
+    def _make_optimiser(self) -> torch.optim.Adam:
+        """Of all but the prior, which follows its gradient as it is."""
         networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
         groups: list[dict[str, Any]] = [{"params": networks}]
         if isinstance(self.estimator, nn.Module) and [*self.estimator.parameters()]:
             groups.append({"params": [*self.estimator.parameters()], "lr": LEARNED_RATE})
-        optimisers: list[torch.optim.Optimizer] = [
-            torch.optim.Adam(groups, lr=self.settings.rate, eps=1e-7, fused=True)
-        ]
-        if self.model.prior is not None:
-            optimisers.append(torch.optim.SGD([self.model.prior], lr=self.settings.prior_rate))
-        return optimisers
+        return torch.optim.Adam(groups, self.settings.rate, eps=1e-7, fused=True)
 
     def _state(self) -> dict[str, Tensor]:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         if isinstance(self.estimator, nn.Module):
             for name, value in self.estimator.state_dict().items():
                 tensors[f"estimator.{name}"] = value
-        for number, state in self.optimisers[0].state_dict()["state"].items():
+        for number, state in self.optimiser.state_dict()["state"].items():
             for name, value in state.items():
                 tensors[f"adam.{number}.{name}"] = value
         tensors["stream"] = self.stream.get_state()
@@ -284,8 +284,8 @@ class Trainer:
         for name, value in part("adam.").items():
             number, _, field = name.partition(".")
             state.setdefault(int(number), {})[field] = value
-        groups = self.optimisers[0].state_dict()["param_groups"]
-        self.optimisers[0].load_state_dict({"state": state, "param_groups": groups})
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": state, "param_groups": groups})
         self.stream.set_state(tensors["stream"].cpu())
         self.objective, self.seconds, self.seconds_in_all = tensors["progress"].tolist()
 
