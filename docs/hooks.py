@@ -8,6 +8,7 @@ from contextlib import redirect_stdout, suppress
 from html import unescape
 from pathlib import Path
 
+import torch
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -78,10 +79,13 @@ def estimator_page(name: str, measured: dict[str, str]) -> str:
     options = list(inspect.signature(factory).parameters)
     samples = ", samples=8" if "samples" in options else ""
     made = carms.make(name)
+    learns = made.stateful or (
+        isinstance(made, torch.nn.Module) and next(made.parameters(), None) is not None
+    )
     call = (
-        f'estimator = carms.make("{name}"{samples})  # once: it learns from call to call\n'
+        f'estimator = carms.make("{name}"{samples})  # once: it learns\n'
         f"value = carms.expectation(f, logits, estimator)"
-        if made.stateful
+        if learns
         else f'value = carms.expectation(f, logits, "{name}"{samples})'
     )
     rows = [

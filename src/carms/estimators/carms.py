@@ -74,7 +74,7 @@ def carms_s(samples: int = 8, orderings: Orderings = "auto", epsilon: float = 0.
     Args:
         samples: at least 2.
         orderings: ``"auto"`` for the categories in the order given; a number for so many fixed
-            shuffles, of which each variable draws one: 4 is good where N is well below C.
+            orders, of which each variable draws one: 4 is good where N is well below C.
         epsilon: probability that a whole draw is independent, which bounds every pair ratio by
             ``1 / epsilon``.
 
