@@ -26,6 +26,7 @@ from helpers import (
 
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
 from carms.couplings import BiasedGumbelMax, GumbelMax, InverseCDF
+from carms.couplings.orderings import make_orders
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "pmf.json").read_text())
 MAKERS = {
@@ -209,6 +210,28 @@ def test_pmf_matches_frequencies(kind, samples):
     expected = coupling.pmf(probs)
     frequency = pair_frequencies(indices, 4)
     assert_frequencies(frequency, expected.expand_as(frequency), draws)
+
+
+@pytest.mark.parametrize("categories", [8, 40, 300])
+@pytest.mark.parametrize("copula", [Circular(4), Gaussian(4)])
+def test_few_orders_of_any_number_of_categories(copula, categories):
+    probs = dirichlet_probs(0.5, categories, floor=1e-6)
+    coupling = InverseCDF(copula, 3)
+    table = coupling.pmf(probs)
+    tables = torch.zeros_like(table)
+    for order in make_orders(categories, 3, probs.device):
+        back = order.argsort()
+        tables += InverseCDF(copula, "given").pmf(probs[order])[back][:, back] / 3
+    torch.testing.assert_close(table, tables, rtol=0, atol=1e-12)
+    draws = 50_000
+    indices, ratio = coupling.draw(probs.expand(draws, categories), generator(5))
+    common = table * draws > 30  # else counts are not nearly normal
+    frequency = pair_frequencies(indices, categories)[..., common]
+    assert_frequencies(frequency, table[common].expand_as(frequency), draws)
+    first, second = indices[torch.triu_indices(4, 4, 1)]
+    differ = first != second
+    expected = (probs[first] * probs[second] / table[first, second])[differ]
+    torch.testing.assert_close(ratio[differ], expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("kind", ["inverse", "all", "gumbel"])
