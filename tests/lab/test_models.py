@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import carms
+from carms.lab.adam import Adam
 from carms.lab.completion import Completion
 from carms.lab.evaluation import binarised
 from carms.lab.likelihood import log_likelihood
@@ -167,3 +168,25 @@ def test_binarised_pixels_have_their_probability():
     expected = pixels[0].double() / 255
     error = (expected * (1 - expected) / 200_000).sqrt()
     assert ((ones - expected).abs() <= 5 * error).all()
+
+
+def test_adam_is_that_of_torch_bit_for_bit():
+    ours, theirs = (
+        [torch.ones(3, 2).requires_grad_(), torch.ones(4).requires_grad_()] for _ in "ab"
+    )
+    unused = torch.ones(2).requires_grad_()
+    optimiser = Adam([*ours, unused], 0.01)
+    reference = torch.optim.Adam(theirs, 0.01, eps=1e-7, fused=True)
+    for step in range(7):
+        if step == 4:  # as after a restart
+            state = {name: value.clone() for name, value in optimiser.state().items()}
+            optimiser = Adam([*ours, unused], 0.01)
+            optimiser.restore(state)
+        for parameter, other in zip(ours, theirs, strict=True):
+            parameter.grad = (step + 1) * parameter.detach().cos() - 0.3
+            other.grad = parameter.grad.clone()
+        optimiser.step()
+        reference.step()
+    for parameter, other in zip(ours, theirs, strict=True):
+        assert torch.equal(parameter, other)
+    assert torch.equal(unused, torch.ones(2))

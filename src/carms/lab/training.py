@@ -17,6 +17,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 import carms
 from carms.estimators.drawing import ScoreFunction
+from carms.lab.adam import Adam
 from carms.lab.completion import Completion
 from carms.lab.data import Dataset, load
 from carms.lab.evaluation import OnPart, binarised, evaluate, mean_bound
@@ -74,10 +75,13 @@ class Trainer:
         ).to(self.device)
         self.estimator = settings.make_estimator()
         self._shape_lazy_parameters()
-        self.optimiser = self._make_optimiser()
-        self._parameters = list(self.model.parameters())
-        if isinstance(self.estimator, nn.Module):
-            self._parameters += self.estimator.parameters()
+        networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
+        learned = [*self.estimator.parameters()] if isinstance(self.estimator, nn.Module) else []
+        # The prior has none: it follows its gradient as it is.
+        self.optimisers = {"adam": Adam(networks, settings.rate)}
+        if learned:
+            self.optimisers["learned"] = Adam(learned, LEARNED_RATE)
+        self._parameters = [*self.model.parameters(), *learned]
         self.step = 0
         # Since the last line of metrics.
         self.objective = self.seconds = 0.0
@@ -212,7 +216,8 @@ class Trainer:
         for parameter in self._parameters:
             parameter.grad = None
         (-value).backward()
-        self.optimiser.step()
+        for optimiser in self.optimisers.values():
+            optimiser.step()
         prior = self.model.prior
         if prior is not None and prior.grad is not None:
             with torch.no_grad():
@@ -247,22 +252,14 @@ class Trainer:
             stream = torch.Generator(self.device).manual_seed(0)
             self.estimator.expectation(lambda z: z.sum((-2, -1)), logits, stream)
 
-    def _make_optimiser(self) -> torch.optim.Adam:
-        """Of all but the prior, which follows its gradient as it is."""
-        networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
-        groups: list[dict[str, Any]] = [{"params": networks}]
-        if isinstance(self.estimator, nn.Module) and [*self.estimator.parameters()]:
-            groups.append({"params": [*self.estimator.parameters()], "lr": LEARNED_RATE})
-        return torch.optim.Adam(groups, self.settings.rate, eps=1e-7, fused=True)
-
     def _state(self) -> dict[str, Tensor]:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         if isinstance(self.estimator, nn.Module):
             for name, value in self.estimator.state_dict().items():
                 tensors[f"estimator.{name}"] = value
-        for number, state in self.optimiser.state_dict()["state"].items():
-            for name, value in state.items():
-                tensors[f"adam.{number}.{name}"] = value
+        for which, optimiser in self.optimisers.items():
+            for name, value in optimiser.state().items():
+                tensors[f"{which}.{name}"] = value
         tensors["stream"] = self.stream.get_state()
         tensors["progress"] = torch.tensor(
             [self.objective, self.seconds, self.seconds_in_all], dtype=torch.float64
@@ -280,12 +277,8 @@ class Trainer:
         self.model.load_state_dict(part("model."))
         if isinstance(self.estimator, nn.Module):
             self.estimator.load_state_dict(part("estimator."))
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in part("adam.").items():
-            number, _, field = name.partition(".")
-            state.setdefault(int(number), {})[field] = value
-        groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": state, "param_groups": groups})
+        for which, optimiser in self.optimisers.items():
+            optimiser.restore(part(f"{which}."))
         self.stream.set_state(tensors["stream"].cpu())
         self.objective, self.seconds, self.seconds_in_all = tensors["progress"].tolist()
 
