@@ -196,6 +196,8 @@ def cluster(monkeypatch):
     """Two nodes of one CPU each, on loopback."""
     utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    # Its workers are nice by default, and hardly get on beside other tests.
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
     made = utils.Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 0})
     small.pop("include_dashboard")
