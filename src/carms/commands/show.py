@@ -48,6 +48,7 @@ class Plot:
             title="Log likelihood, bound in nats; that of the paper after 10^6 steps",
             box=SIMPLE_HEAD,
             pad_edge=False,
+            padding=(0, 0, 0, 1),
         )
         table.add_column("run", overflow="fold")
         for heading in ("estimator", "seed", "step"):
