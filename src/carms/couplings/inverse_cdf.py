@@ -106,7 +106,7 @@ class InverseCDF(Coupling):
             for number, (order, partition) in enumerate(zip(orders, partitions, strict=True)):
                 drawn = order[partition.category(u.movedim(-1, 0))].movedim(0, -1)
                 indices = torch.where((choice == number).unsqueeze(-1), drawn, indices)
-            return indices, partial(self._lift_by_order, partitions, indices)
+            return indices, partial(self._lift_by_order, orders, partitions, indices)
         order = orders[choice]
         place = Partition.of(probs.gather(-1, order)).category(u.movedim(-1, 0)).movedim(0, -1)
         indices = order.gather(-1, place)
@@ -115,8 +115,7 @@ class InverseCDF(Coupling):
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
         if self._mixture is not None and self._by_order(probs.shape[-1]):
             orders = make_orders(probs.shape[-1], self._mixture, probs.device)
-            partitions = _in_every_order(probs, orders)
-            return self._lift_by_order(partitions, indices)
+            return self._lift_by_order(orders, _in_every_order(probs, orders), indices)
         if self._mixture is not None:
             return _mean_lift(self.copula, probs, indices, self._mixture)
         start = self._start(probs)
@@ -135,10 +134,10 @@ class InverseCDF(Coupling):
         """Whether one order at a time is the fastest: for a few of them, of many categories."""
         return isinstance(self.orderings, int) and categories > _FEW
 
-    def _lift_by_order(self, partitions: list[Partition], indices: Tensor) -> Tensor:
+    def _lift_by_order(
+        self, orders: Tensor, partitions: list[Partition], indices: Tensor
+    ) -> Tensor:
         """The mean over orders, of which each has its partition."""
-        assert self._mixture is not None
-        orders = make_orders(partitions[0].categories, self._mixture, indices.device)
         places = [order.argsort()[indices].movedim(-1, 0) for order in orders]
         lifts = [
             self._lift_in_order(partition.interval(place))
@@ -172,6 +171,7 @@ def _rotated(probs: Tensor, start: Tensor | None) -> Tensor:
 
 
 def _in_every_order(probs: Tensor, orders: Tensor) -> list[Partition]:
+    """Of ``probs [*batch, C]``, one for each of ``orders [M, C]``."""
     # `index_select` is many times faster on a matrix.
     rows = probs.reshape(-1, probs.shape[-1])
     return [Partition.of(rows.index_select(1, order).view(probs.shape)) for order in orders]

@@ -30,8 +30,6 @@ class Located:
 class Partition(ABC):
     """Category ``c`` owns an interval of length ``probs[c] / probs.sum()``, in the given order."""
 
-    categories: int
-
     @staticmethod
     def of(probs: Tensor) -> "Partition":
         """From ``probs [*batch, C]``, non-negative, not necessarily normalised."""
@@ -54,7 +52,6 @@ class _Few(Partition):
     """Categories lead, so that all that is done to one of them is done to contiguous numbers."""
 
     def __init__(self, probs: Tensor) -> None:
-        self.categories = probs.shape[-1]
         self._probs = probs.movedim(-1, 0).contiguous()
         self._ends = self._probs.cumsum(0, dtype=precise_dtype(probs.device))
 
@@ -79,7 +76,7 @@ class _Many(Partition):
 
     def __init__(self, probs: Tensor) -> None:
         self.probs = probs
-        self.categories = categories = probs.shape[-1]
+        categories = probs.shape[-1]
         self._wide = precise_dtype(probs.device)
         if categories <= _SMALL:
             self._block, sums = 1, probs
