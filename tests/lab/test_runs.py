@@ -1,5 +1,6 @@
 """Runs: what they compute, and what they survive."""
 
+import copy
 import itertools
 import json
 import math
@@ -10,7 +11,9 @@ import sys
 import time
 
 import pytest
+import torch
 
+import carms
 from carms.lab import store
 from carms.lab.settings import Settings
 from carms.lab.store import RunDirectory
@@ -67,6 +70,32 @@ def test_a_run_is_a_directory(tmp_path):
     assert result["train_standard_error"] > 0
     names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
     assert names == {f"{step:09d}.{kind}" for step in (40, 60) for kind in ("json", "safetensors")}
+
+
+def test_a_step_goes_uphill(tmp_path):
+    settings = Settings(**SMALL | {"estimator": "exact"})
+    run = Trainer(settings, tmp_path / "run")
+    before = copy.deepcopy(run.model)
+    images = run.one_step()
+    logits = before.logits(images)
+    elbo = carms.expectation(before.log_weight(images, logits), logits, "exact").mean()
+    elbo.backward()
+    expected = before.prior + settings.prior_rate * before.prior.grad
+    torch.testing.assert_close(run.model.prior, expected)
+    for network in ("encoder", "decoder"):
+        pairs = zip(
+            getattr(run.model, network).parameters(),
+            getattr(before, network).parameters(),
+            strict=True,
+        )
+        for after, parameter in pairs:
+            # The first step of Adam is as long as the rate, wherever there is a slope.
+            steep = parameter.grad.abs() > 1e-4
+            assert steep.any()
+            expected = settings.rate * parameter.grad.sign()
+            torch.testing.assert_close(
+                (after - parameter)[steep], expected[steep], rtol=0.01, atol=0
+            )
 
 
 def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path):
