@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -115,5 +115,8 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
 @contextmanager
 def plain_numerics(like: Tensor) -> Iterator[None]:
     """Outside the graph, and in the precision that we choose: rounded weights would be biased."""
-    with torch.no_grad(), torch.autocast(like.device.type, enabled=False):
+    device = like.device.type
+    # Entering autocast takes longer than most operations, so only where there is one to leave.
+    lowered = torch.is_autocast_enabled(device)
+    with torch.no_grad(), torch.autocast(device, enabled=False) if lowered else nullcontext():
         yield
