@@ -28,6 +28,8 @@ PAIRS = ("arm", "carts", "disarm", "disarm-tree")
 RELAXED = ("gumbel-softmax", "muprop", "rebar")
 # Adding a constant to all logits changes nothing; their gradients know that only on average.
 NOT_TANGENT = ("finite-difference", "measure-valued")
+# From call to call.
+LEARNED = ("double-cv", "rebar", "relax", "rodeo")
 
 
 def rows(name: str, samples: int, variables: int, categories: int) -> int | None:
@@ -315,3 +317,17 @@ def gumbel_table(samples: int, probs: list[float], level: int = 60) -> np.ndarra
         scale = probs[i] * probs[j] * (samples - 1) ** 2 / max(probs) ** 2
         table[i, j] = scale * (everyone * race * measure).sum()
     return table
+
+
+def logits_of(*shape, seed=0):
+    return torch.randn(shape, generator=generator(seed), dtype=torch.float64, requires_grad=True)
+
+
+def gradient_of(estimator, f, logits, seed=1):
+    value = estimator.expectation(f, logits, generator(seed))
+    return torch.autograd.grad(value.sum(), logits)[0]
+
+
+def curved(z):
+    weight = torch.linspace(-1, 1.5, z.shape[-1], dtype=z.dtype)
+    return ((z * weight).sum((-2, -1)) - 0.4).square() + 3

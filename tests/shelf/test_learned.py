@@ -1,0 +1,102 @@
+"""Estimators that learn from call to call."""
+
+import pytest
+import torch
+from helpers import LEARNED, curved, dirichlet_probs, generator, gradient_of, logits_of, replicate
+
+import carms
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_training_lowers_the_variance(name):
+    probs = dirichlet_probs(1.0, 3, 4, seed=3, floor=0.02)
+    options = {"double-cv": {"scale": 0.0}, "rebar": {"scale": 0.0}}.get(name, {})
+    estimator = carms.make(name, samples=3, **options)
+    logits = probs.log().expand(50, 3, 4).clone().requires_grad_()
+
+    def variance():
+        _, moments = replicate(
+            estimator.eval(), lambda z, _: curved(z), probs.log(), 20_000, seed=5
+        )
+        return moments.variance.sum().item()
+
+    before = variance()
+    optimiser = torch.optim.Adam(estimator.parameters(), lr=0.02)
+    estimator.train()
+    for _ in range(200):
+        optimiser.zero_grad()
+        estimator.expectation(curved, logits).sum().backward()
+        optimiser.step()
+    assert variance() < 0.8 * before
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_teaching_does_not_depend_on_what_comes_from_above(name):
+    estimator = carms.make(name, samples=3)
+    logits = logits_of(5, 2, 3)
+    estimator.expectation(curved, logits)
+
+    def taught(scale):
+        estimator.zero_grad()
+        (scale * estimator.expectation(curved, logits, generator(3)).mean()).backward()
+        return [parameter.grad.clone() for parameter in estimator.parameters()]
+
+    for one, other in zip(taught(1.0), taught(-7.0), strict=True):
+        assert torch.equal(one, other)
+    assert any(gradient.abs().sum() > 0 for gradient in taught(1.0))
+    estimator.zero_grad()
+    estimator.eval().expectation(curved, logits).sum().backward()
+    assert all(p.grad is None or not p.grad.any() for p in estimator.parameters())
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_what_was_learned_is_saved(name):
+    logits = logits_of(5, 2, 3)
+    first = carms.make(name, samples=3)
+    first.expectation(curved, logits)
+    with torch.no_grad():
+        for parameter in first.parameters():
+            parameter.add_(0.1)
+    second = carms.make(name, samples=3)
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(gradient_of(first, curved, logits), gradient_of(second, curved, logits))
+
+
+def test_relax_takes_a_network_of_the_user():
+    network = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ELU(), torch.nn.Linear(5, 1))
+    estimator = carms.make("relax", samples=3, network=network.double())
+    assert set(network.parameters()) <= set(estimator.parameters())
+    assert gradient_of(estimator, curved, logits_of(5, 2, 3)).isfinite().all()
+
+
+@pytest.mark.parametrize("name", [*LEARNED, "muprop"])
+def test_function_transforms_are_refused_with_advice(name):
+    def value(row):
+        return carms.expectation(curved, row, name, samples=4)
+
+    with pytest.raises(RuntimeError, match="make a batch dimension of what is mapped over"):
+        torch.func.vmap(torch.func.grad(value), randomness="different")(torch.zeros(5, 2, 3))
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_teaching_beside_impossible_categories_is_finite(name):
+    logits = torch.tensor([[0.0, 1.0, -torch.inf], [0.3, 0.1, 0.2]]).double().requires_grad_()
+    estimator = carms.make(name, samples=3)
+    for seed in range(5):
+        estimator.expectation(curved, logits, generator(seed)).backward()
+    assert logits.grad.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in estimator.parameters())
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_frozen_parameters_learn_nothing(name):
+    estimator, logits = carms.make(name, samples=3), logits_of(5, 2, 3)
+    estimator.expectation(curved, logits)
+    estimator.requires_grad_(False)
+    assert gradient_of(estimator, curved, logits).isfinite().all()
+
+
+def test_a_network_of_the_wrong_shape():
+    estimator = carms.make("relax", samples=3, network=torch.nn.Flatten(-2, -1))
+    with pytest.raises(ValueError, match=r"the network of relax must map \[3, 5, 6\] to"):
+        gradient_of(estimator, curved, logits_of(5, 2, 3))

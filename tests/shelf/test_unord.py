@@ -1,0 +1,114 @@
+"""Sets of samples without replacement."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from helpers import (
+    RandomTable,
+    assert_frequencies,
+    dirichlet_probs,
+    generator,
+    gradient_of,
+    logits_of,
+)
+
+import carms
+from carms.estimators.unord import set_weights, stochastic_beam_search
+
+
+def set_probability(probs, members):
+    """That drawing without replacement from a dictionary gives these first, in whatever order."""
+    total = Fraction(0)
+    for order in itertools.permutations(members):
+        chance, rest = Fraction(1), sum(probs.values())
+        for one in order:
+            chance *= probs[one] / rest
+            rest -= probs[one]
+        total += chance
+    return total
+
+
+def without(probs, *left_out):
+    return {key: value for key, value in probs.items() if key not in left_out}
+
+
+@pytest.mark.parametrize("members", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("concentration", [0.05, 1.0, 1000.0])
+def test_weights_of_sets_are_those_of_permutations(members, concentration):
+    drawn = dirichlet_probs(concentration, members + 2, seed=members, floor=1e-9)
+    exact = [Fraction(float(p)) for p in drawn]
+    probs = {key: p / sum(exact) for key, p in enumerate(exact)}
+    chosen = range(members)
+    log_p = torch.tensor([math.log(probs[s]) for s in chosen], dtype=torch.float64)
+    outside = float(sum(probs[s] for s in probs if s >= members))
+    first, second = set_weights(log_p, torch.tensor(outside, dtype=torch.float64))
+    whole = set_probability(probs, chosen)
+    for s in chosen:
+        one_out = set_probability(without(probs, s), [m for m in chosen if m != s])
+        assert first[s].item() == pytest.approx(float(probs[s] * one_out / whole), rel=1e-8)
+        assert second[s, s].item() == pytest.approx(float(probs[s]))
+        for t in chosen:
+            if t != s:
+                rest = [m for m in chosen if m not in (s, t)]
+                two_out = set_probability(without(probs, s, t), rest)
+                expected = float(probs[t] * two_out / one_out)
+                assert second[s, t].item() == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("members", [2, 10, 64])
+def test_weights_of_equally_likely_members(members):
+    log_p = torch.full((members,), -math.log(2 * members), dtype=torch.float64)
+    first, second = set_weights(log_p, torch.tensor(0.5, dtype=torch.float64))
+    torch.testing.assert_close(first, torch.full_like(first, 1 / members), rtol=1e-8, atol=0)
+    rows = second.sum(-1)
+    torch.testing.assert_close(rows, torch.ones_like(rows), rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-3])
+def test_weights_of_hopeless_and_of_certain_members(scale):
+    # One member has nearly all the probability; the weights are still finite and right.
+    p = torch.tensor([1 - 3 * scale, scale, scale], dtype=torch.float64)
+    first, second = set_weights(p.log(), torch.tensor(scale, dtype=torch.float64))
+    assert first.isfinite().all()
+    assert second.isfinite().all()
+    torch.testing.assert_close(first[0], p[0], rtol=1e-6, atol=10 * scale)
+
+
+def test_beams_are_draws_without_replacement():
+    probs = dirichlet_probs(1.0, 2, 3, seed=5, floor=0.05)
+    draws = 200_000
+    beam, log_p, outside = stochastic_beam_search(probs.log().expand(draws, 2, 3), 2, generator())
+    joint = torch.einsum("i,j->ij", *probs).flatten()
+    labels = beam[..., 0] * 3 + beam[..., 1]
+    torch.testing.assert_close(log_p.exp(), joint[labels])
+    torch.testing.assert_close(outside, 1 - joint[labels].sum(-1))
+    pairs = torch.bincount(labels[:, 0] * 9 + labels[:, 1], minlength=81).view(9, 9) / draws
+    expected = joint.unsqueeze(-1) * joint / (1 - joint.unsqueeze(-1))
+    assert_frequencies(pairs.double(), expected.fill_diagonal_(0), draws)
+
+
+@pytest.mark.parametrize("samples", [9, 12])
+def test_a_set_of_everything_gives_the_exact_gradient(samples):
+    logits, f = logits_of(4, 2, 3), RandomTable(2, 3)
+    unord, exact = carms.make("unord", samples=samples), carms.make("exact")
+    expected = gradient_of(exact, f, logits)
+    torch.testing.assert_close(gradient_of(unord, f, logits), expected, rtol=0, atol=1e-12)
+    draw = unord.sample(logits, generator())
+    labels = draw.indices[..., 0] * 3 + draw.indices[..., 1]
+    assert all(len(labels[:9, row].unique()) == 9 for row in range(4))
+
+
+def test_many_beams_of_many_variables():
+    logits = logits_of(3, 20, 10)
+    draw = carms.make("unord", samples=64).sample(logits, generator())
+    rows = draw.indices.movedim(0, 1)
+    assert all(len(row.unique(dim=0)) == 64 for row in rows)
+    weight, second = draw.extra
+    assert weight.isfinite().all()
+    assert (weight > 0).all()
+    assert second.isfinite().all()
+    # A mean of ones: their weights add up to one on average, and nearly so for rare members.
+    torch.testing.assert_close(weight.sum(0), torch.ones(3).double(), rtol=0.2, atol=0)
