@@ -302,3 +302,12 @@ def test_full_support_is_where_every_rectangle_has_mass(copula):
     mass = copula.cdf(ticks.unsqueeze(-1), ticks.unsqueeze(0)).diff(dim=0).diff(dim=1)
     off = ~torch.eye(len(mass), dtype=torch.bool)
     assert copula.full_support == bool((mass[off] > 1e-15).all())
+
+
+def test_cdf_beyond_the_unit_interval_and_in_half_precision(copula):
+    a = torch.tensor([-0.1, 0.0, 0.25, 1.0, 1.2], dtype=torch.float16)
+    b = torch.tensor(0.5, dtype=torch.float16)
+    found = copula.cdf(a, b)
+    assert found.dtype == torch.float16
+    expected = copula.cdf(a.double().clamp(0, 1), b.double())
+    torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-6)

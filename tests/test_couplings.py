@@ -557,3 +557,11 @@ def test_half_precision_probabilities(reaching):
     assert torch.equal(indices, coupling.sample(probs.float(), generator()))
     ratio = coupling.pair_ratio(probs, indices)
     torch.testing.assert_close(ratio, coupling.pair_ratio(probs.float(), indices))
+
+
+def test_a_mean_over_orders_may_be_taken_in_parts(monkeypatch):
+    coupling = InverseCDF(Circular(4), "all")
+    probs = dirichlet_probs(1.0, 3, 6, seed=2)
+    expected = coupling.pmf(probs)
+    monkeypatch.setattr("carms.couplings.inverse_cdf._PAIRS", 1)
+    torch.testing.assert_close(coupling.pmf(probs), expected, rtol=1e-13, atol=1e-15)

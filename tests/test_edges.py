@@ -275,6 +275,20 @@ def test_inference_mode_and_afterwards(name, categories):
     assert weight.grad.isfinite()
 
 
+def test_f_is_never_differentiated_where_it_cannot_be(name, categories):
+    # The logarithm of zero at the impossible category.
+    weight = torch.arange(1.0, categories + 1).index_fill(0, torch.tensor(1), 0).requires_grad_()
+    logits = torch.zeros(3, 1, categories).index_fill(-1, torch.tensor(1), -torch.inf)
+
+    def f(z):
+        return (z * weight).sum((-2, -1)).log()
+
+    value = carms.expectation(f, logits.requires_grad_(), name, 4, generator())
+    value.sum().backward()
+    assert weight.grad.isfinite().all()
+    assert logits.grad.isfinite().all()
+
+
 def test_vmap(name, categories):
     if differentiates(name):
         pytest.skip("takes derivatives itself")
@@ -373,3 +387,12 @@ def test_compiled_without_graph_breaks(name):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 def test_compiled_by_the_default_backend():
     check_compiled("carms-s", "inductor")
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("name", ["loorf", "carms-s", "carms-i", "unord"])
+def test_compiled_for_batches_of_several_sizes(name):
+    estimator = carms.make(name, samples=4)
+    step = torch.compile(lambda logits: estimator.expectation(quadratic, logits), backend="eager")
+    for rows in (3, 7, 11):
+        assert step(logits_of(rows, 2, 3)).shape == (rows,)

@@ -1,5 +1,6 @@
 """Bad input: one exception, which shows what came and what was expected."""
 
+import numpy as np
 import pytest
 import torch
 from helpers import BINARY_ONLY, PAIRS, rows
@@ -235,3 +236,48 @@ def test_errors_of_f_pass_through(name):
 
     with pytest.raises(KeyError, match="mine"):
         carms.expectation(f, torch.zeros(3, 2, 2), name, samples=4)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: Circular(2.5), TypeError, r"samples must be a whole number, got 2\.5"),
+        (lambda: carms.make("loorf", samples=True), TypeError, "whole number, got True"),
+        (lambda: carms.make("loorf", samples=None), TypeError, "whole number, got None"),
+        (lambda: carms.make("carms-s", orderings=True), TypeError, "orderings must be a whole"),
+        (lambda: carms.make("carms-s", epsilon="0.1"), TypeError, "epsilon must be a number"),
+        (lambda: carms.make("carms-i", copula=[1]), ValueError, r"copula is one of .*got \[1\]"),
+        (lambda: carms.make("carms-g-biased", extra=-1), ValueError, "number of draws, got -1"),
+        (lambda: carms.make("reinforce", baseline=float("nan")), ValueError, "baseline .* nan"),
+        (lambda: carms.make("rebar", scale=float("nan")), ValueError, "scale .* nan"),
+        (lambda: carms.make("gr-mc", draws=2.5), TypeError, "draws must be a whole number"),
+        (lambda: carms.make("carms-i", samples=8, copula=Circular(4)), ValueError, "as many"),
+        (
+            lambda: carms.expectation(one_number, torch.zeros(2, 2), generator=0),
+            TypeError,
+            r"generator must be a torch\.Generator, got 0",
+        ),
+        (
+            lambda: carms.couplings.InverseCDF(Circular(4)).pmf([0.5, 0.5]),
+            TypeError,
+            "probs must be a tensor .*got list",
+        ),
+        (
+            lambda: carms.compare(one_number, torch.zeros(0, 2, 3), ["loorf"], replicates=3),
+            ValueError,
+            r"nothing to compare in logits of shape \[0, 2, 3\]",
+        ),
+    ],
+    ids=range(14),
+)
+def test_options_of_the_wrong_kind(make, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        make()
+    assert caught.value.__context__ is None
+
+
+def test_numbers_of_numpy_are_numbers():
+    four = np.int64(4)
+    assert carms.make("carms-s", samples=four, epsilon=np.float64(0.1)).samples == 4
+    assert carms.make("carms-s", orderings=four).coupling.orderings == 4
+    assert carms.make("exact", samples=None).samples == 0

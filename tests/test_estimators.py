@@ -575,3 +575,28 @@ def test_circular_strata_more_than_halve_the_variance():
 def test_negative_dependence_lowers_the_variance(name, limit):
     problem = dirichlet_probs(1000.0, 1, 5), RandomTable(1, 5), 50_000
     assert variance(name, 5, *problem) < limit * variance("loorf", 5, *problem)
+
+
+@pytest.mark.parametrize("touch", [lambda d: None, lambda d: d.entropy(), lambda d: d.logits])
+def test_probabilities_of_a_distribution_stay_what_they_are(touch):
+    # Asked for logits, torch makes them of probabilities that it has clamped.
+    weight = torch.tensor([1e6, 1.0, 2.0])
+    categorical = Categorical(probs=torch.tensor([[0.0, 0.5, 0.5]]))
+    touch(categorical)
+    value = carms.expectation(lambda z: (z * weight).sum((-2, -1)), categorical, "exact")
+    assert value.item() == 1.5
+    bernoulli = Bernoulli(probs=torch.tensor([1.0]))
+    touch(bernoulli)
+    value = carms.expectation(lambda z: 1e6 * (1 - z).sum(-1), bernoulli, "exact")
+    assert value.item() == 0
+
+
+def test_contributions_do_not_move_the_running_mean():
+    estimator = carms.make("reinforce", samples=4, baseline="running-mean")
+    draw, values = estimator.sample(logits_of(3, 2, 3), generator()), torch.randn(4, 3)
+    estimator.surrogate(draw, values)
+    before = {key: value.clone() for key, value in estimator.state_dict().items()}
+    first = estimator.contributions(draw, values)
+    assert torch.equal(estimator.contributions(draw, values), first)
+    for key, value in estimator.state_dict().items():
+        assert torch.equal(before[key], value)

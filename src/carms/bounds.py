@@ -9,6 +9,7 @@ from torch import Tensor
 from carms.estimators.base import Draw, Objective, plain_numerics
 from carms.estimators.drawing import independent_samples
 from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.options import whole_number
 from carms.precision import computing_dtype
 
 __all__ = ["importance_bound"]
@@ -57,8 +58,7 @@ def importance_bound(
     """
     if estimator not in ("vimco", "leave-one-out", "reinforce"):
         raise ValueError(f"estimator is 'vimco', 'leave-one-out' or 'reinforce', got {estimator!r}")
-    if not isinstance(samples, int):
-        raise TypeError(f"samples must be a whole number, got {samples!r}")
+    samples = whole_number("samples", samples)
     least = 1 if estimator == "reinforce" else 2
     if samples < least:
         raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")

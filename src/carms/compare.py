@@ -15,6 +15,7 @@ from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.estimators.exact import MAX_CONFIGURATIONS, Exact
 from carms.inputs import Distribution, Variables
+from carms.options import whole_number
 from carms.precision import precise_dtype
 
 __all__ = ["Comparison", "Measurement", "compare"]
@@ -131,11 +132,14 @@ def compare(
         >>> sorted(table.to_dict()["loorf"])
         ['bias', 'evaluations', 'milliseconds', 'samples', 'standard_error', 'variance']
     """
-    if replicates < 2:
+    if whole_number("replicates", replicates) < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
     with torch.enable_grad():
         problem = _Problem(f, logits, one_hot)
         categories = problem.logits.shape[-1]
+        if not problem.logits.numel():
+            shape = list(problem.logits.shape)
+            raise ValueError(f"there is nothing to compare in logits of shape {shape}")
         if estimators is None:
             estimators = ["reinforce", "loorf", "carms-i", "carms-g", "carms-s"]
             if categories == 2:

@@ -16,6 +16,7 @@ __all__ = [
     "Variables",
     "check_probs",
     "check_values",
+    "holds",
     "probabilities",
 ]
 
@@ -65,18 +66,23 @@ class Variables:
 
 def _categorical_logits(given: Categorical) -> Tensor:
     """The logits, without the clamp of torch where they come from probabilities."""
-    return _log(given.probs) if "logits" not in vars(given) else given.logits
+    return _log(given.probs) if _made_of_probs(given) else given.logits
 
 
 def _bernoulli_logits(given: Bernoulli) -> Tensor:
     """``[*batch, D, 2]``: logits of zero and one."""
-    if "logits" not in vars(given):
+    if _made_of_probs(given):
         zero, one = _log(1 - given.probs), _log(given.probs)
     else:
         zero, one = torch.zeros_like(given.logits), given.logits
     if one.ndim < 1:
         raise ValueError("a Bernoulli must have shape [*batch, D], got a scalar")
     return torch.stack((zero, one), -1)
+
+
+def _made_of_probs(given: Categorical | Bernoulli) -> bool:
+    """Not of logits: torch makes the one of the other when asked, clamps it and keeps it."""
+    return given._param is vars(given).get("probs")
 
 
 def _log(probs: Tensor) -> Tensor:
@@ -89,7 +95,7 @@ def probabilities(logits: Tensor) -> Tensor:
     """``softmax(logits)`` outside the graph, or an error that names the bad logits."""
     probs = softmax(logits.detach().to(computing_dtype(logits.dtype)))
     # One NaN or +inf, or nothing but -inf, makes every probability of a row NaN.
-    if _holds(lambda: math.isnan(probs.sum())):
+    if holds(lambda: math.isnan(probs.sum())):
         row = logits.detach()[probs[..., 0].isnan()][0]
         what = (
             "NaN" if row.isnan().any() else "+inf" if row.isposinf().any() else "nothing but -inf"
@@ -100,8 +106,10 @@ def probabilities(logits: Tensor) -> Tensor:
     return probs
 
 
-def check_probs(probs: Tensor) -> Tensor:
+def check_probs(probs: object) -> Tensor:
     """Non-negative ``[*batch, C]``, not necessarily normalised, in single precision or more."""
+    if not isinstance(probs, Tensor):
+        raise TypeError(f"probs must be a tensor [*batch, C], got {type(probs).__name__}")
     if not probs.is_floating_point():
         raise TypeError(f"probs must be floating point, got {probs.dtype}")
     if probs.ndim < 1 or probs.shape[-1] < 2:
@@ -109,11 +117,11 @@ def check_probs(probs: Tensor) -> Tensor:
             f"probs must be [*batch, C] with at least 2 categories, got shape {list(probs.shape)}"
         )
     probs = probs.detach().to(computing_dtype(probs.dtype))
-    if _holds(lambda: ~((probs >= 0).all() & probs.sum(-1).isfinite().all())):
+    if holds(lambda: ~((probs >= 0).all() & probs.sum(-1).isfinite().all())):
         raise ValueError(
             "probs must be non-negative and finite, got negative, NaN or infinite ones"
         )
-    if _holds(lambda: (probs.sum(-1) <= 0).any()):
+    if holds(lambda: (probs.sum(-1) <= 0).any()):
         raise ValueError("probs must have a positive sum over the categories, got all zeros")
     return probs
 
@@ -140,13 +148,13 @@ def check_values(values: object, samples: torch.Size) -> Tensor:
     if not values.is_floating_point():
         raise TypeError(f"f must return floating point values, got {values.dtype}")
     # A sum can be infinite of finite values, but not the other way round.
-    if _holds(lambda: not math.isfinite(values.detach().sum())) and not values.isfinite().all():
+    if holds(lambda: not math.isfinite(values.detach().sum())) and not values.isfinite().all():
         bad = int((~values.isfinite()).sum())
         raise ValueError(f"f returned NaN or infinity for {bad} of {values.numel()} samples")
     return values
 
 
-def _holds(condition: Callable[[], Tensor | bool]) -> bool:
+def holds(condition: Callable[[], Tensor | bool]) -> bool:
     """Look at values where that is possible: not while compiling, nor under ``vmap``."""
     if torch.compiler.is_compiling():
         return False

@@ -21,8 +21,12 @@ def uniform(
     device: torch.device | str | None = None,
 ) -> Tensor:
     """Independent uniforms, strictly inside (0, 1)."""
-    if device is None and generator is not None:
-        device = generator.device
+    if generator is None:
+        # Not `generator=None`: the compiler has no such operation for sizes that vary.
+        return inside_unit_interval(torch.rand(tuple(shape), dtype=dtype, device=device))
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(f"generator must be a torch.Generator, got {generator!r}")
+    device = generator.device if device is None else device
     return inside_unit_interval(
         torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
     )

@@ -142,6 +142,16 @@ def test_variances():
     assert second.variance < 1e-12
 
 
+def test_measuring_a_variance_teaches_nothing():
+    model, images = tiny()
+    estimator = carms.make("reinforce", samples=3, baseline="running-mean")
+    before = {key: value.clone() for key, value in estimator.state_dict().items()}
+    gradient_variance(estimator, model.float(), images.float(), 3, torch.Generator())
+    assert estimator.training
+    for key, value in estimator.state_dict().items():
+        assert torch.equal(before[key], value)
+
+
 def test_the_mean_of_the_contributions_is_the_gradient():
     logits = torch.randn(5, 2, 3, dtype=torch.float64, requires_grad=True)
     for name in ("loorf", "carms-s", "reinforce"):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from helpers import chi_square_chance, generator
@@ -231,3 +232,14 @@ def test_bad_input(change, error, message):
     arguments = {"step": uniform_step, "prompts": NOTHING.expand(2, 0), "samples": 4, "length": 3}
     with pytest.raises(error, match=message):
         rollouts(**{**arguments, **change})
+
+
+@pytest.mark.parametrize(
+    "eos", [0, np.int64(0), torch.tensor(0), torch.tensor([0]), [0], np.array([0])], ids=repr
+)
+def test_an_eos_of_any_library(eos):
+    def step(tokens, cache):
+        return torch.zeros(len(tokens), 2), cache
+
+    group = rollouts(step, NOTHING.expand(50, 0), 4, 40, eos=eos, generator=generator())
+    assert 1 < group.lengths.double().mean() < 3

@@ -100,3 +100,12 @@ def test_a_network_of_the_wrong_shape():
     estimator = carms.make("relax", samples=3, network=torch.nn.Flatten(-2, -1))
     with pytest.raises(ValueError, match=r"the network of relax must map \[3, 5, 6\] to"):
         gradient_of(estimator, curved, logits_of(5, 2, 3))
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_teaching_beside_the_lowest_number_there_is(name):
+    logits = logits_of(5, 2, 3).detach().float()
+    logits[..., 0] = torch.finfo(torch.float32).min
+    estimator = carms.make(name, samples=3)
+    estimator.expectation(curved, logits.requires_grad_(), generator()).sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in estimator.parameters())

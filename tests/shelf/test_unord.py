@@ -112,3 +112,14 @@ def test_many_beams_of_many_variables():
     assert second.isfinite().all()
     # A mean of ones: their weights add up to one on average, and nearly so for rare members.
     torch.testing.assert_close(weight.sum(0), torch.ones(3).double(), rtol=0.2, atol=0)
+
+
+def test_configurations_too_unlikely_for_a_float():
+    logits = torch.linspace(0, 1.5, 10).expand(300, 400, 10).clone().requires_grad_()
+    value = carms.expectation(lambda z: z[..., -1].mean(-1), logits, "unord", 4, generator(1))
+    expected = logits[0, 0].softmax(-1)[-1].item()
+    assert abs(value.mean().item() - expected) < 5 * value.std().item() / 300**0.5
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    slopes = gradient[..., -1].sum(-1)
+    error = slopes.std().item() / 300**0.5
+    assert abs(slopes.mean().item() - expected * (1 - expected)) < 5 * error

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from carms.options import whole_number
 from carms.pairs import take_pairs
 from carms.precision import computing_dtype
 from carms.randomness import inside_unit_interval, uniform
@@ -26,6 +27,7 @@ class Copula(ABC):
     """Whether ``lift`` has a formula of its own rather than four values of the CDF."""
 
     def __init__(self, samples: int) -> None:
+        samples = whole_number("samples", samples)
         if samples < 2:
             raise ValueError(
                 f"{type(self).__name__} couples at least 2 samples, got samples={samples}"
@@ -60,7 +62,9 @@ class Copula(ABC):
 
     def cdf(self, a: Tensor, b: Tensor) -> Tensor:
         """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw."""
-        return self._joint(self._coordinate(a), self._coordinate(b))
+        wide = [x.to(computing_dtype(x.dtype)).clamp(0, 1) for x in (a, b)]
+        found = self._joint(*[self._coordinate(x) for x in wide])
+        return found.to(torch.promote_types(a.dtype, b.dtype))
 
     def _coordinate(self, a: Tensor) -> Tensor:
         """The part of the CDF that depends on one argument alone, computed once per argument."""

@@ -49,11 +49,11 @@ class Circular(Copula):
         width = width * count
         centre_a, centre_b = take_pairs(left * count + width / 2)
         width_a, width_b = take_pairs(width)
-        both = width_a + width_b
+        half = (width_a + width_b).mul_(0.5)
         apart = (centre_a - centre_b).abs_()
-        gap = torch.minimum(apart, count - apart).to(both.dtype).sub_(both, alpha=0.5).clamp_min_(0)
+        gap = torch.minimum(apart, count - apart).to(half.dtype).sub_(half).clamp_min_(0)
         # Within one interval there is no other way round: any number up to 1 will do.
-        rest = both.add_(gap).add_(1 - count).clamp_(0, 1)
+        rest = torch.add(gap, half, alpha=2).add_(1 - count).clamp_min_(0).clamp_max_(1)
         return self._lift_in_strata(gap, rest, width_a, width_b)
 
     def lift_across(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
@@ -93,13 +93,13 @@ class Circular(Copula):
         reach = (1 - gap).clamp_min_(0)
         inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
         edge = torch.minimum(reach, shorter).sub_(inner)
-        dents.add_(_cubes(reach.sub_(inner), edge))
-        found = (shorter - inner).addcdiv_(dents, longer, value=-1 / 6)
-        slope = torch.add(gap, longer.add_(inner), alpha=0.5)
-        found.addcmul_(slope, inner)
+        dents.add_(_cubes(reach.sub_(inner), edge)).div_(longer * 6)
+        slope = longer.add_(inner).mul_(0.5).add_(gap).mul_(inner)
+        found = (shorter - inner).sub_(dents).add_(slope)
         return found.div_(shorter.mul_((self.samples - 1) / self.samples))
 
 
 def _cubes(high: Tensor, step: Tensor) -> Tensor:
     """``high^3 - (high - step)^3`` with all its digits."""
-    return step.square().addcmul_(high, high - step, value=3).mul_(step)
+    low = high - step
+    return (high + low).mul_(high).add_(low.mul_(low)).mul_(step)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from carms.copulas import Copula
 from carms.inputs import check_probs
+from carms.options import real_number
 from carms.pairs import pair_index
 from carms.precision import precise_dtype
 from carms.randomness import uniform
@@ -30,7 +31,7 @@ class Coupling(ABC):
     def __init__(self, copula: Copula, epsilon: float = 0.0) -> None:
         if not isinstance(copula, Copula):
             raise TypeError(f"copula must be a Copula such as Circular(samples=8), got {copula!r}")
-        if not 0 <= epsilon <= 1:
+        if not 0 <= real_number("epsilon", epsilon) <= 1:
             raise ValueError(f"epsilon is a probability, got {epsilon}")
         self.copula = copula
         self.epsilon = epsilon

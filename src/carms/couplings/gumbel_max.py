@@ -9,6 +9,7 @@ from torch import Tensor
 from carms.copulas import Copula, Dirichlet, Gaussian, Independent
 from carms.copulas.dirichlet import integer_power
 from carms.couplings.base import Coupling, chunk_length
+from carms.options import whole_number
 from carms.pairs import take_pairs
 from carms.precision import precise_dtype
 from carms.quadrature import gauss_laguerre, gauss_legendre
@@ -144,7 +145,8 @@ class BiasedGumbelMax(GumbelMax):
     """Gumbel-max with the paper's Monte Carlo table: **biased**, kept for comparison.
 
     The joint probability of a drawn pair is estimated by its frequency among the drawn samples
-    themselves and ``extra`` further draws. Its reciprocal is not the reciprocal of the truth.
+    themselves and ``extra`` further draws. Its reciprocal is not the reciprocal of the truth. That
+    is what ``draw`` gives; ``pmf`` and ``pair_ratio`` are those of the exact table.
 
     Examples:
         >>> BiasedGumbelMax(Dirichlet(samples=3)).exact
@@ -155,6 +157,8 @@ class BiasedGumbelMax(GumbelMax):
 
     def __init__(self, copula: Copula, extra: int = 0) -> None:
         super().__init__(copula)
+        if whole_number("extra", extra) < 0:
+            raise ValueError(f"extra is a number of draws, got {extra}")
         self.extra = extra
 
     def _draw(

@@ -11,6 +11,7 @@ from carms.copulas import Copula, Dirichlet
 from carms.couplings.base import Coupling, chunk_length
 from carms.couplings.orderings import later_cells, make_orders, prefixes
 from carms.couplings.partition import Located, Partition
+from carms.options import whole_number
 from carms.pairs import take_pairs
 from carms.precision import precise_dtype
 from carms.randomness import uniform
@@ -21,6 +22,9 @@ Orderings = Literal["auto", "all", "one", "given"] | int
 
 # Work on so many (position, ordering, variable) triples at a time: they fit a processor's cache.
 _CHUNK = 1 << 18
+
+# And on so many pairs of categories, in all orders together.
+_PAIRS = 1 << 22
 
 # Up to here a few orders are best averaged over at once.
 _FEW = 32
@@ -53,13 +57,15 @@ class InverseCDF(Coupling):
 
     def __init__(self, copula: Copula, orderings: Orderings = "auto", epsilon: float = 0.0) -> None:
         super().__init__(copula, epsilon)
-        if isinstance(orderings, int):
+        if isinstance(orderings, str):
+            if orderings not in ("auto", "all", "one", "given"):
+                raise ValueError(
+                    f"orderings is 'auto', 'all', 'one', 'given' or a number, got {orderings!r}"
+                )
+        else:
+            orderings = whole_number("orderings", orderings)
             if orderings < 1:
                 raise ValueError(f"a number of orderings is at least 1, got {orderings}")
-        elif orderings not in ("auto", "all", "one", "given"):
-            raise ValueError(
-                f"orderings is 'auto', 'all', 'one', 'given' or a number, got {orderings!r}"
-            )
         if orderings == "auto":
             orderings = "given" if copula.full_support else "all"
         self.orderings = orderings
@@ -201,12 +207,17 @@ def _mean_lift(
 
 def _lift_by_pairs(copula: Copula, orders: Tensor, p: Tensor, indices: Tensor) -> Tensor:
     """``[pairs, V]`` from ``p [C, V]``: the intervals of the drawn categories in every order."""
-    widths = p[orders]
-    left = (widths.cumsum(1) - widths).clamp_min(0)
-    place = orders.argsort(1)[:, indices]
-    left = left.gather(1, place).movedim(1, 0)
-    width = p.gather(0, indices).unsqueeze(1).expand_as(left)
-    return copula.lift(left.contiguous(), width.contiguous()).mean(1)
+    drawn = len(indices)
+    total = torch.zeros((), dtype=p.dtype, device=p.device)
+    # Of many categories, some of the orders at a time.
+    for some in orders.split(chunk_length(len(orders), _PAIRS // (drawn**2 * p.shape[1]))):
+        widths = p[some]
+        left = (widths.cumsum(1) - widths).clamp_min(0)
+        place = some.argsort(1)[:, indices]
+        left = left.gather(1, place).movedim(1, 0)
+        width = p.gather(0, indices).unsqueeze(1).expand_as(left)
+        total = total + copula.lift(left.contiguous(), width.contiguous()).sum(1)
+    return total / len(orders)
 
 
 def _lift_by_table(

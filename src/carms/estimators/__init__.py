@@ -29,6 +29,7 @@ from carms.estimators.relax import Relax
 from carms.estimators.rodeo import Rodeo
 from carms.estimators.straight_through import StraightThrough
 from carms.estimators.unord import Unord
+from carms.options import whole_number
 
 __all__ = ["Carms", "Draw", "Estimator", "available", "make"]
 
@@ -103,7 +104,8 @@ def make(name: str, **options: Any) -> Estimator:
         raise TypeError(
             f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
         )
-    samples = options.get("samples", 1)
-    if not isinstance(samples, int) or isinstance(samples, bool):
-        raise TypeError(f"samples must be a whole number, got {samples!r}")
+    if options.get("samples") is not None:
+        options["samples"] = whole_number("samples", options["samples"])
+    elif "samples" in options and known["samples"].default is not None:
+        raise TypeError("samples must be a whole number, got None")
     return factory(**options)

@@ -8,6 +8,7 @@ from carms.couplings import BiasedGumbelMax, Coupling, GumbelMax, InverseCDF
 from carms.couplings.inverse_cdf import Orderings
 from carms.estimators.base import Draw
 from carms.estimators.drawing import ScoreFunction
+from carms.options import whole_number
 from carms.pairs import take_pairs, weights_from_pairs
 
 __all__ = ["Carms", "carms_g", "carms_g_biased", "carms_i", "carms_s", "carts"]
@@ -38,7 +39,7 @@ class Carms(ScoreFunction):
     """
 
     def __init__(self, coupling: Coupling, groups: int = 1) -> None:
-        if groups < 1:
+        if whole_number("groups", groups) < 1:
             raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")
         self.coupling = coupling
         self.groups = groups
@@ -97,7 +98,8 @@ def carms_i(
     table for each of ``C (C - 1) / 2`` orderings.
 
     Args:
-        samples: at least 2; 8 unless the copula is an object, which brings its own.
+        samples: at least 2; 8 unless told. A copula that is an object has its own: give as many,
+            or leave it to ``carms.make``.
         copula: an object of ``carms.copulas``, or one of ``"dirichlet"``,
             ``"dirichlet-reflected"``, ``"gaussian"``, ``"stratified"``, ``"circular"`` and
             ``"independent"``.
@@ -164,8 +166,8 @@ def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:
 def _copula(copula: str | Copula, samples: int | None) -> Copula:
     if isinstance(copula, Copula):
         if samples not in (None, copula.samples):
-            raise ValueError(f"samples={samples}, but the copula is {copula}")
+            raise ValueError(f"samples={samples}, but the copula is {copula}: give it as many")
         return copula
-    if copula not in _COPULAS:
+    if not isinstance(copula, str) or copula not in _COPULAS:
         raise ValueError(f"copula is one of {', '.join(_COPULAS)}, got {copula!r}")
     return _COPULAS[copula](8 if samples is None else samples)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
-from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.inputs import Distribution, Variables, check_values, holds, probabilities
 from carms.precision import computing_dtype
 
 __all__ = ["MAX_CONFIGURATIONS", "Exact"]
@@ -15,8 +15,8 @@ MAX_CONFIGURATIONS = 65_536
 class Exact(Estimator):
     """Evaluate ``f`` on all ``C^D`` configurations: no variance, and the yardstick of the others.
 
-    At most :data:`MAX_CONFIGURATIONS` of them. Values of ``f`` on configurations of probability
-    zero are ignored.
+    At most 65,536 of them. In the place of a category of probability zero ``f`` is given the
+    likeliest, at no weight.
 
     Args:
         samples: accepted so that all estimators can be made alike; enumeration needs none.
@@ -28,7 +28,7 @@ class Exact(Estimator):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        probabilities(variables.logits)
+        probs = probabilities(variables.logits)
         *batch, count, categories = variables.logits.shape
         if categories**count > MAX_CONFIGURATIONS:
             raise ValueError(
@@ -37,18 +37,16 @@ class Exact(Estimator):
             )
         one = torch.arange(categories, device=variables.logits.device)
         grid = torch.cartesian_prod(*[one] * count) if count else one.new_zeros(1, 0)
-        grid = grid.reshape(len(grid), *[1] * len(batch), count)
-        return Draw(variables, grid.expand(-1, *batch, -1))
+        grid = grid.reshape(len(grid), *[1] * len(batch), count).expand(-1, *batch, -1)
+        if holds(lambda: (probs > 0).all()):
+            return Draw(variables, grid, (grid,))
+        possible = (probs > 0).expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1)).squeeze(-1)
+        return Draw(variables, torch.where(possible, grid, probs.argmax(-1)), (grid,))
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        logits = draw.variables.logits
-        dtype = computing_dtype(logits.dtype)
-        if isinstance(fz, Tensor) and fz.is_floating_point():
-            dtype = torch.promote_types(dtype, fz.dtype)
-        probs = logits.to(dtype).softmax(-1)
-        chosen = probs.expand(*draw.indices.shape, -1).gather(-1, draw.indices.unsqueeze(-1))
-        weights = chosen.squeeze(-1).prod(-1)
-        if isinstance(fz, Tensor) and fz.shape == weights.shape and fz.is_floating_point():
-            fz = torch.where(weights > 0, fz, 0)
         fz = check_values(fz, draw.indices.shape)
+        logits, (grid,) = draw.variables.logits, draw.extra
+        probs = logits.to(torch.promote_types(computing_dtype(logits.dtype), fz.dtype)).softmax(-1)
+        chosen = probs.expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1))
+        weights = chosen.squeeze(-1).prod(-1)
         return (weights * fz).sum(0).to(fz.dtype)

@@ -7,6 +7,7 @@ from carms.estimators.drawing import independent_samples
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
+from carms.options import real_number
 
 __all__ = ["GappedStraightThrough"]
 
@@ -32,7 +33,7 @@ class GappedStraightThrough(Reparameterised):
     def __init__(self, samples: int = 8, temperature: float = 0.5, gap: float = 1.0) -> None:
         super().__init__(samples)
         self.temperature = check_temperature(temperature)
-        if not 0 <= gap < float("inf"):
+        if not 0 <= real_number("gap", gap) < float("inf"):
             raise ValueError(f"gap must be finite and not negative, got {gap}")
         self.gap = gap
 

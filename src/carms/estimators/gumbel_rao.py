@@ -8,6 +8,7 @@ from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed_given
+from carms.options import whole_number
 
 __all__ = ["GumbelRao"]
 
@@ -32,7 +33,7 @@ class GumbelRao(Reparameterised):
     def __init__(self, samples: int = 8, temperature: float = 0.5, draws: int = 10) -> None:
         super().__init__(samples)
         self.temperature = check_temperature(temperature)
-        if draws < 1:
+        if whole_number("draws", draws) < 1:
             raise ValueError(f"at least 1 draw of the noise is needed, got draws={draws}")
         self.draws = draws
 

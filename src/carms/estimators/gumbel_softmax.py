@@ -6,13 +6,14 @@ from torch import Tensor
 from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed
+from carms.options import real_number
 
 __all__ = ["GumbelSoftmax", "StraightThroughGumbelSoftmax", "check_temperature"]
 
 
 def check_temperature(temperature: float) -> float:
     """The temperature, if it is one."""
-    if not 0 < temperature < float("inf"):
+    if not 0 < real_number("temperature", temperature) < float("inf"):
         raise ValueError(f"temperature must be positive and finite, got {temperature}")
     return temperature
 

@@ -10,6 +10,7 @@ from carms.estimators.differentiating import Differentiating, leaf, slope
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, probabilities
+from carms.options import real_number
 from carms.precision import computing_dtype
 
 __all__ = ["Rebar", "Relaxation"]
@@ -86,8 +87,8 @@ class Relaxation(NamedTuple):
 
 
 def _softmax(noisy: Tensor, temperature: Tensor) -> Tensor:
-    """Of ``noisy / temperature``, without a derivative of ``-inf / temperature``."""
-    exists = ~noisy.detach().isneginf()
+    """Of ``noisy / temperature``, without a derivative where that, or its square, is infinite."""
+    exists = noisy.detach() > -(torch.finfo(noisy.dtype).max ** 0.5)
     warm = torch.where(exists, noisy, 0) / temperature
     return torch.where(exists, warm, -torch.inf).softmax(-1)
 
@@ -119,7 +120,7 @@ class Rebar(torch.nn.Module, Differentiating):
         self.samples = samples
         check_temperature(temperature)
         self.log_temperature = torch.nn.Parameter(torch.tensor(temperature).log())
-        self.scale = torch.nn.Parameter(torch.tensor(float(scale)))
+        self.scale = torch.nn.Parameter(torch.tensor(real_number("scale", scale)))
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)

@@ -5,8 +5,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw
+from carms.estimators.base import Draw, plain_numerics
 from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.options import real_number
+from carms.precision import computing_dtype
 
 __all__ = ["Reinforce"]
 
@@ -42,7 +44,9 @@ class Reinforce(torch.nn.Module, ScoreFunction):
             raise ValueError(f"reinforce needs at least 1 sample, got samples={samples}")
         if isinstance(baseline, str) and baseline != "running-mean":
             raise ValueError(f"baseline is None, a number or 'running-mean', got {baseline!r}")
-        if not 0 <= decay < 1:
+        if baseline is not None and not isinstance(baseline, str):
+            baseline = real_number("baseline", baseline)
+        if not 0 <= real_number("decay", decay) < 1:
             raise ValueError(f"decay must be in [0, 1), got {decay}")
         self.samples = samples
         self.baseline = baseline
@@ -56,18 +60,21 @@ class Reinforce(torch.nn.Module, ScoreFunction):
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         if isinstance(self.baseline, str):
-            fz = fz - self._running_mean(fz)
+            past = self._total / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
+            fz = fz - past.to(fz)
         elif self.baseline is not None:
             fz = fz - self.baseline
         return (fz / self.samples).unsqueeze(-1)
 
-    def _running_mean(self, fz: Tensor) -> Tensor:
-        """The mean of the calls before this one; then count this one in."""
-        past = self._total / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
-        if self.training and fz.numel():
-            self._total.lerp_(fz.mean().to(self._total), 1 - self.decay)
-            self._weight.lerp_(torch.ones_like(self._weight), 1 - self.decay)
-        return past.to(fz)
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        value = super().surrogate(draw, fz)
+        # This call counts for the next ones.
+        if self.stateful and self.training and torch.is_grad_enabled() and fz.numel():
+            with plain_numerics(fz):
+                mean = fz.to(computing_dtype(fz.dtype)).mean()
+                self._total.lerp_(mean.to(self._total), 1 - self.decay)
+                self._weight.lerp_(torch.ones_like(self._weight), 1 - self.decay)
+        return value
 
     def __repr__(self) -> str:
         baseline = "" if self.baseline is None else f", baseline={self.baseline!r}"

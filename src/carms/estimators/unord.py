@@ -98,8 +98,9 @@ def stochastic_beam_search(
         # its children; how much later the others come does not depend on when that was.
         arrival = exponentials((*log_p.shape, joint), own, generator) / own.exp().unsqueeze(-2)
         later = arrival - arrival.amin(-1, keepdim=True)
-        since = torch.log1p(later * (-log_time - log_p).exp().unsqueeze(-1))
-        late = (log_time.unsqueeze(-1) + since).flatten(-2)
+        # In logarithms throughout: of many variables, probabilities are too small for a float.
+        late = torch.logaddexp(log_time.unsqueeze(-1), later.log() - log_p.unsqueeze(-1))
+        late = late.flatten(-2)
         late = torch.where(child > -torch.inf, late, torch.inf)
         log_time, chosen = late.topk(min(count, late.shape[-1]), -1, largest=False)
         log_p = child.gather(-1, chosen)

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import carms
 from carms.estimators import Estimator
@@ -68,10 +69,11 @@ def gradient_variance(
     """Over independent repetitions with the same images."""
     logits = model.logits(images).detach()
     rows = []
-    for _ in range(repetitions):
-        leaf = logits.clone().requires_grad_()
-        value = estimator.expectation(model.log_weight(images, leaf), leaf, stream)
-        rows.append(torch.autograd.grad(value.sum(), leaf)[0])
+    with _learning_nothing(estimator):
+        for _ in range(repetitions):
+            leaf = logits.clone().requires_grad_()
+            value = estimator.expectation(model.log_weight(images, leaf), leaf, stream)
+            rows.append(torch.autograd.grad(value.sum(), leaf)[0])
     return torch.stack(rows).var(0).sum((-2, -1)).mean().item()
 
 
@@ -86,3 +88,14 @@ def contribution_variance(
     draw = estimator.sample(logits, stream)
     parts = estimator.contributions(draw, model.log_weight(images, logits)(draw.z))
     return parts.var(0).sum((-2, -1)).mean().item()
+
+
+@contextmanager
+def _learning_nothing(estimator: Estimator) -> Iterator[None]:
+    """Estimators with a state keep it."""
+    if not isinstance(estimator, nn.Module) or not estimator.training:
+        yield
+        return
+    estimator.eval()
+    yield
+    estimator.train()

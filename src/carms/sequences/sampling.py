@@ -1,13 +1,14 @@
 """Correlated rollouts: whole sequences by inverse CDF, from the points of a copula."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from carms.copulas import Circular, Copula, Independent
+from carms.options import real_number, whole_number
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 from carms.sequences.coder import Choice, Coder
@@ -43,7 +44,7 @@ def rollouts(
     copula: str = "circular",
     epsilon: float | None = None,
     temperature: float = 1.0,
-    eos: int | Sequence[int] | None = None,
+    eos: int | Sequence[int] | Tensor | None = None,
     generator: torch.Generator | None = None,
     *,
     top_k: int | None = None,
@@ -80,7 +81,7 @@ def rollouts(
         (torch.Size([2, 4, 6]), torch.Size([2, 4, 6]))
     """
     policy = Policy(temperature, top_k, top_p)
-    ends = (eos,) if isinstance(eos, int) else tuple(eos or ())
+    ends = _token_numbers(eos)
     _check(prompts, length, copula, epsilon, ends)
     source = COPULAS[copula](samples)
     epsilon = default_epsilon(samples) if epsilon is None else epsilon
@@ -160,14 +161,23 @@ def _check(
             "prompts must be [P, t0], at least one prompt of t0 >= 0 tokens, got shape "
             f"{list(prompts.shape)}"
         )
-    if length < 1:
+    if whole_number("length", length) < 1:
         raise ValueError(f"a rollout has at least 1 token, got length={length}")
     if copula not in COPULAS:
         raise ValueError(f"copula is one of {', '.join(COPULAS)}, got {copula!r}")
-    if epsilon is not None and not 0 <= epsilon <= 1:
+    if epsilon is not None and not 0 <= real_number("epsilon", epsilon) <= 1:
         raise ValueError(f"epsilon is a probability, got {epsilon}")
     if any(end < 0 for end in ends):
         raise ValueError(f"eos is a token number or several, got {ends}")
+
+
+def _token_numbers(eos: int | Sequence[int] | Tensor | None) -> tuple[int, ...]:
+    if eos is None:
+        return ()
+    if isinstance(eos, Tensor):
+        eos = eos.flatten().tolist()
+    several = eos if isinstance(eos, Iterable) else [eos]
+    return tuple(whole_number("eos", end) for end in several)
 
 
 def _check_logits(logits: object, rows: int) -> Tensor:
