@@ -50,8 +50,6 @@ def trainer(folder: str, network: str, categories: int, estimator: str) -> Train
     settings = Settings(
         network=network,  # type: ignore[arg-type]
         categories=categories,
-        # UNORD as the authors' program has it.
-        samples=min(categories, 7) if estimator == "unord" else None,
         estimator=estimator,
     )
     return Trainer(settings, Path(folder, f"{network}-{categories}-{estimator}"), data=synthetic())

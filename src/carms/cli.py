@@ -64,13 +64,16 @@ def _summary(command: Callable[..., Any]) -> str:
 def main() -> None:
     """Run a command; print one line and leave with 1 if its input is bad."""
     console = Console(soft_wrap=True, markup=False)
+    command = None
     try:
-        parse(sys.argv[1:]).run(console)
+        command = parse(sys.argv[1:])
+        command.run(console)
     except InterruptedRunError as stopped:
         console.print(f"stopped by {stopped}")
         sys.exit(130)
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on")
+        goes_on = isinstance(command, Vae | Complete | Sweep)
+        console.print("stopped; the same command goes on" if goes_on else "stopped")
         sys.exit(130)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"carms: {error}", file=sys.stderr)

@@ -86,6 +86,36 @@ def test_the_tables_of_the_paper():
     assert cell("test", network="linear", samples=2) is None
     assert cell("test", estimator="carms-i", options=("orderings=one",)) is None
     assert cell("test", dataset="digits") is None
+    assert cell("test", rate=1e-3) is None
+    assert cell("test", estimator="unord", categories=10, samples=10) is None
+    assert cell("test", estimator="unord", categories=10) is not None
+    assert cell("test", dataset="omniglot", task="complete") is None
+    assert cell("test", dataset="omniglot", task="complete", upright=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("vae", "--threads", 0), "threads must be at least 1, got 0"),
+        (("vae", "--device", "foo"), "device 'foo' cannot be used here"),
+        (("evaluate", "--samples", -5), "samples must be at least 1, got -5"),
+        (("toy", "--problems", 0), "a problem and 2 replicates at least"),
+        (("toy", "--estimators", "loorf", "loorf"), "give each estimator once"),
+    ],
+    ids=range(5),
+)
+def test_bad_numbers(tmp_path, arguments, message):
+    command, *flags = arguments
+    out = ("--out", tmp_path / "run")
+    if command == "vae":
+        out += ("--dataset", "digits")
+    elif command == "evaluate":
+        out = (tmp_path / "run",)
+    done = carms(command, *flags, *out, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_is_not_there(tmp_path):

@@ -15,6 +15,9 @@ import torch
 
 import carms
 from carms.lab import store
+from carms.lab.blocks import make_blocks
+from carms.lab.curves import draw_curves
+from carms.lab.gather import gather
 from carms.lab.settings import Settings
 from carms.lab.store import RunDirectory
 from carms.lab.training import Trainer
@@ -211,6 +214,50 @@ def test_without_a_good_checkpoint_it_starts_anew(uninterrupted, tmp_path):
         assert train(path) == uninterrupted
 
 
+def test_damaged_checkpoints_do_not_crowd_out_new_ones(tmp_path):
+    path = tmp_path / "run"
+    train(path)
+    (path / "result.json").unlink()
+    for checkpoint in (path / "checkpoints").glob("*.safetensors"):
+        damage_by_one_bit(checkpoint)
+    directory = RunDirectory(path, Settings(**SMALL).to_json())
+    with pytest.warns(UserWarning, match="is damaged") as caught:
+        assert directory.resume() is None
+    assert [str(one.message)[-11:] for one in caught] == [" one before", "none before"]
+    directory.save(20, {"x": torch.ones(1)})
+    assert directory.checkpoint().step == 20
+    assert len(list((path / "checkpoints").glob("*.damaged"))) == 4
+
+
+def test_metrics_that_lost_their_end(tmp_path):
+    path = tmp_path / "run"
+    train(path)
+    (path / "result.json").unlink()
+    os.truncate(path / "metrics.jsonl", 500)
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl is damaged"):
+        train(path)
+    metrics, result = outcome(path)
+    assert [line["step"] for line in metrics] == [10, 20]
+    assert result["step"] == 60
+
+
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+@pytest.mark.parametrize("contents", ["", "[]"])
+def test_a_damaged_file_is_named(tmp_path, name, contents):
+    path = tmp_path / "run"
+    train(path)
+    (path / name).write_text(contents)
+    with pytest.raises(ValueError, match=rf"{name} is damaged"):
+        train(path)
+
+
+def test_a_directory_where_nothing_was_trained_is_taken_over(tmp_path):
+    RunDirectory(tmp_path / "run", Settings(**SMALL, estimator="exact").to_json())
+    train(tmp_path / "run", estimator="loorf")
+    with pytest.raises(ValueError, match="other settings"):
+        train(tmp_path / "run", estimator="carms-s")
+
+
 def test_another_run_is_refused_by_name(tmp_path):
     train(tmp_path / "run")
     with pytest.raises(ValueError, match=r"other settings .seed: 0 there, 1 now"):
@@ -284,3 +331,42 @@ def test_plot(tmp_path):
     assert "curves.png" in done.stdout
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "curves.svg").read_text().startswith("<?xml")
+
+
+def test_plot_does_not_mix_what_cannot_be_compared(tmp_path):
+    train(tmp_path / "runs" / "three")
+    train(tmp_path / "runs" / "four", categories=4)
+    train(tmp_path / "runs" / "again", seed=1)
+    runs, _ = gather([tmp_path / "runs"])
+    blocks = make_blocks(runs)
+    assert [[len(group) for group in block.groups] for block in blocks] == [[2], [1]]
+    written = draw_curves(blocks, tmp_path / "curves.v1")
+    assert [path.name for path in written] == ["curves.v1.png", "curves.v1.svg"]
+    assert written[1].read_text().count("4 categories") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": "nonliner"}, "network is one of linear, nonlinear; got 'nonliner'"),
+        ({"task": "foo"}, "task is one of vae, complete; got 'foo'"),
+        ({"steps": "2"}, "steps must be int, got '2'"),
+        ({"upright": 1}, "upright must be bool, got 1"),
+        ({"options": ("a", 2)}, "options must be tuple, got"),
+        ({"samples": 0}, "samples must be at least 1, got 0"),
+        ({"categories": 1}, "categories must be at least 2, got 1"),
+        ({"categories": 300, "latents": None}, "latents must be told for 300 categories"),
+        ({"rate": -1.0}, "rate must be finite and not negative, got -1"),
+        ({"seed": 2**31}, r"seed must be below 2\^31"),
+        ({"eval_every": 15}, "eval_every must be a multiple of log_every, which is 10, got 15"),
+    ],
+    ids=range(11),
+)
+def test_bad_settings(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**SMALL | changes)
+
+
+def test_settings_of_something_else():
+    with pytest.raises(ValueError, match=r"not the settings of a run: .*method"):
+        Settings.from_json({"method": "rloo", "seed": 1})

@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from carms.commands.machine import prepare
+from carms.lab.blocks import make_blocks
 from carms.lab.correlations import correlations, draw_correlations
+from carms.lab.curves import draw_curves
 from carms.lab.evaluation import binarised
-from carms.lab.figures import draw_curves
-from carms.lab.memory import keep_freed_memory
+from carms.lab.gather import PARTS, Run, gather
 from carms.lab.paper import printed
-from carms.lab.settings import Settings
-from carms.lab.store import RunDirectory, write_json
+from carms.lab.store import write_json
 from carms.lab.toy import ALPHAS, draw_toy, run_toy
 from carms.lab.training import Trainer
 from carms.lab.variance import compare_variances
@@ -32,7 +33,7 @@ class Plot:
     of their results beside those of the paper.
 
     Attributes:
-        runs: their directories.
+        runs: their directories, or directories of them.
         out: the picture; it is written as PNG and as SVG.
     """
 
@@ -40,10 +41,9 @@ class Plot:
     out: Path = Path("curves.png")
 
     def run(self, console: Console) -> None:
-        missing = [str(path) for path in self.runs if RunDirectory.config_of(path) is None]
-        if not self.runs or missing:
-            raise ValueError(f"no run in {', '.join(missing) or 'nothing'}: give run directories")
-        rows = [_row(path) for path in self.runs]
+        gathered = gather(self.runs)
+        for problem in gathered.problems:
+            console.print(problem, style="yellow")
         table = Table(
             title="Log likelihood, bound in nats; that of the paper after 10^6 steps",
             box=SIMPLE_HEAD,
@@ -55,26 +55,23 @@ class Plot:
             table.add_column(heading, no_wrap=True)
         for heading in ("train", "paper", "test", "paper", "ms"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
+        blocks = make_blocks(gathered.runs)
+        for run in [run for block in blocks for run in block.runs]:
+            table.add_row(*_row(run))
         console.print(table)
-        for written in draw_curves(self.runs, self.out):
+        for written in draw_curves(blocks, self.out):
             console.print(f"written to {written}")
 
 
-def _row(path: Path) -> list[str]:
-    config = RunDirectory.config_of(path)
-    assert config is not None
-    run, settings = RunDirectory(path, config), Settings.from_json(config)
-    result, metrics = run.result, run.metrics
-    step = f"{metrics[-1]['step']:,}" if metrics else "0"
-    rate = f"{statistics.median(line['milliseconds'] for line in metrics):.2f}" if metrics else "-"
+def _row(run: Run) -> list[str]:
     cells = []
-    for part in ("train", "test"):
-        cells.append(f"{result[f'{part}_log_likelihood']:.2f}" if result else "-")
-        paper = printed(settings, part)
+    for part in PARTS:
+        cells.append(f"{run.result.likelihood[part]:.2f}" if run.result else "-")
+        paper = printed(run.settings, part)
         cells.append(f"{paper.mean:.2f}" if paper else "-")
-    return [path.name, settings.estimator, str(settings.seed), step, *cells, rate]
+    rate = "-" if run.milliseconds is None else f"{run.milliseconds:.2f}"
+    settings = run.settings
+    return [run.path.name, settings.estimator, str(settings.seed), f"{run.step:,}", *cells, rate]
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,7 @@ class Variance:
     def run(self, console: Console) -> None:
         if self.repetitions < 20 or self.images < 1 or not self.estimators:
             raise ValueError("it takes an estimator, an image and 20 repetitions at least")
-        torch.set_num_threads(self.threads)
-        keep_freed_memory()
+        prepare(self.device, self.threads)
         trainer = Trainer.of_run(self.path, self.device, self.step)
         settings = trainer.settings
         stream = torch.Generator(self.device).manual_seed(settings.seed)
@@ -137,9 +133,14 @@ class Variance:
             )
         console.print(table)
         written = self.path / f"variance-{trainer.step}.json"
-        write_json(
-            written, {"step": trainer.step, "samples": samples, "found": [vars(r) for r in results]}
-        )
+        measured = {
+            "step": trainer.step,
+            "samples": samples,
+            "images": len(images),
+            "repetitions": self.repetitions,
+            "found": [vars(result) for result in results],
+        }
+        write_json(written, measured)
         console.print(f"written to {written}")
 
 
@@ -162,6 +163,10 @@ class Toy:
     seed: int = 0
 
     def run(self, console: Console) -> None:
+        if self.problems < 1 or self.replicates < 2 or not self.estimators:
+            raise ValueError("it takes an estimator, a problem and 2 replicates at least")
+        if len(set(self.estimators)) < len(self.estimators):
+            raise ValueError(f"give each estimator once, got {', '.join(self.estimators)}")
         total = len(ALPHAS) * len(self.estimators)
         found = run_toy(self.estimators, self.problems, self.replicates, self.seed)
         quiet = not console.is_terminal

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import tyro
 from rich.console import Console
 
 from carms.commands.bars import progress_bars
+from carms.commands.machine import prepare
 from carms.lab.evaluation import OnPart, evaluate
 from carms.lab.figures import draw_images
-from carms.lab.memory import keep_freed_memory
 from carms.lab.paper import printed
 from carms.lab.settings import Settings
 from carms.lab.training import Trainer
@@ -38,8 +37,7 @@ class Train:
     threads: int = 1
 
     def run(self, console: Console) -> None:
-        torch.set_num_threads(self.threads)
-        keep_freed_memory()
+        prepare(self.device, self.threads)
         trainer = Trainer(self.settings, self.out, self.device)
         if trainer.directory.result is not None:
             console.print(f"{self.out} is finished; its result:")
@@ -92,8 +90,9 @@ class Evaluate:
     threads: int = 1
 
     def run(self, console: Console) -> None:
-        torch.set_num_threads(self.threads)
-        keep_freed_memory()
+        if self.samples is not None and self.samples < 1:
+            raise ValueError(f"samples must be at least 1, got {self.samples}")
+        prepare(self.device, self.threads)
         trainer = Trainer.of_run(self.path, self.device)
         settings = trainer.settings
         samples = self.samples or settings.likelihood_samples

@@ -9,9 +9,10 @@ from carms.lab.gather import Run
 from carms.lab.paper import cells
 from carms.lab.settings import Settings
 
-__all__ = ["DEFAULTS", "Block", "estimator_order", "make_blocks", "told", "variant"]
+__all__ = ["DEFAULTS", "Block", "estimator_order", "headline", "make_blocks", "told", "variant"]
 
 DEFAULTS = {field.name: field.default for field in fields(Settings)}
+TITLE = ("task", "dataset", "network", "categories")
 VARIANT = ("estimator", "options", "samples")
 Key = tuple[Any, ...]
 
@@ -54,6 +55,14 @@ def told(settings: Settings, names: Iterable[str]) -> str:
         said = f"{value:,}" if isinstance(value, int) and name != "seed" else str(value)
         words.append(" ".join(value) if name == "options" else f"{name.replace('_', ' ')} {said}")
     return ", ".join(words)
+
+
+def headline(block: Block) -> tuple[str, str]:
+    """What a block's runs are of, and those of their settings that are not the usual ones."""
+    settings = block.settings
+    title = f"{settings.task}, {settings.dataset}, {settings.network}"
+    others = [name for name in DEFAULTS if name not in (*TITLE, *VARIANT, "seed")]
+    return f"{title}, {settings.categories:,} categories", told(settings, others)
 
 
 def variant(settings: Settings) -> str:

@@ -11,14 +11,20 @@ from carms.lab.settings import Settings
 __all__ = ["NAMED", "expand", "read_grid", "run_name"]
 
 _PAPER: dict[str, Any] = {
-    "dataset": ["dynamic-mnist", "fashion-mnist", "omniglot"],
     "categories": [3, 5, 10],
     "estimator": ["loorf", "unord", "arsm", "carms-i", "carms-g"],
     "seed": [0, 1, 2, 3, 4],
 }
-NAMED: dict[str, dict[str, Any]] = {
-    "paper-vae": {"task": "vae", "network": ["linear", "nonlinear"], **_PAPER},
-    "paper-complete": {"task": "complete", **_PAPER},
+_MNISTS = ["dynamic-mnist", "fashion-mnist"]
+NAMED: dict[str, list[dict[str, Any]]] = {
+    "paper-vae": [
+        {"dataset": [*_MNISTS, "omniglot"], "network": ["linear", "nonlinear"], **_PAPER}
+    ],
+    "paper-complete": [
+        {"task": "complete", "dataset": _MNISTS, **_PAPER},
+        # The upper half of an image that is mirrored at its diagonal is another one.
+        {"task": "complete", "dataset": "omniglot", "upright": False, **_PAPER},
+    ],
 }
 """Those of the paper's tables."""
 
@@ -37,7 +43,7 @@ def read_grid(source: str) -> list[Settings]:
         seed = [0, 1, 2]
     """
     if source in NAMED:
-        return expand(NAMED[source])
+        return [run for grid in NAMED[source] for run in expand(grid)]
     path = Path(source)
     if not path.is_file():
         names = ", ".join(NAMED)

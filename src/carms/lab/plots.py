@@ -7,16 +7,15 @@ from html import escape
 from statistics import fmean, median
 from typing import Any
 
-from carms.lab.blocks import DEFAULTS, Block, told, variant
+from carms.lab.blocks import Block, headline, variant
 from carms.lab.figures import PANELS, colour
 from carms.lab.gather import Run
 
-__all__ = ["Panel", "make_panels"]
+__all__ = ["Panel", "curve", "make_panels"]
 
 # Points of all curves together, which bounds the page; and of one of them.
 POINTS = 60_000
 POINTS_OF_ONE = 200
-TITLE = ("task", "dataset", "network", "categories", "estimator", "options", "samples", "seed")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ def make_panels(blocks: Sequence[Block]) -> list[Panel]:
 
 
 def _panel(block: Block, limit: int) -> Panel:
-    settings = block.settings
     plots, longest = [], 0
     for name, label in PANELS:
         curves = []
@@ -54,7 +52,7 @@ def _panel(block: Block, limit: int) -> Panel:
             steps = sorted({step for run in group for step in run.metrics[name].steps})
             longest = max(longest, len(steps))
             if steps:
-                curves.append(style | _curve(group, name, _thinned(steps, limit)))
+                curves.append(style | curve(group, name, _thinned(steps, limit)))
         if curves:
             plots.append({"title": label, "log": name == "gradient_variance", "curves": curves})
     costs = zip(block.groups, _styles(block), strict=True)
@@ -62,10 +60,8 @@ def _panel(block: Block, limit: int) -> Panel:
     if clouds:
         title = "variance of the logits' gradient, against ms a step"
         plots.append({"title": title, "log": True, "clouds": clouds})
-    title = f"{settings.task}, {settings.dataset}, {settings.network}"
     return Panel(
-        f"{title}, {settings.categories:,} categories",
-        told(settings, [name for name in DEFAULTS if name not in TITLE]),
+        *headline(block),
         len(block.runs),
         (longest, limit) if longest > limit else None,
         plots,
@@ -86,7 +82,7 @@ def _styles(block: Block) -> list[dict[str, Any]]:
     return styles
 
 
-def _curve(group: Sequence[Run], name: str, steps: Sequence[int]) -> dict[str, Any]:
+def curve(group: Sequence[Run], name: str, steps: Sequence[int]) -> dict[str, Any]:
     """Mean, lowest, highest and number of the seeds that have logged each step."""
     wanted = set(steps)
     found: dict[int, list[float]] = defaultdict(list)

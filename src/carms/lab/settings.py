@@ -1,8 +1,10 @@
 """What a training run is: everything that its result depends on."""
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+import math
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -19,10 +21,11 @@ class Settings:
         task: ``"vae"``, or ``"complete"``: the lower half of an image from the upper one.
         dataset: dynamic-mnist, fashion-mnist, omniglot, static-mnist or digits.
         upright: no-upright leaves Omniglot mirrored at its diagonal, as it is in its file.
-        network: with hidden layers, or one layer each way.
+        network: one layer each way, or with hidden layers.
         categories: per latent variable.
         latents: variables; 200 / categories unless told.
-        samples: per gradient; as many as categories unless told, but one for arsm.
+        samples: per gradient; as many as categories unless told, but one for arsm and at most seven
+            for unord, as in the paper.
         estimator: a name from ``carms.available()``.
         options: of the estimator, as ``name=value``.
         batch: images per step.
@@ -31,7 +34,8 @@ class Settings:
         prior_rate: of SGD, for the logits of the prior.
         seed: of everything that is left to chance.
         log_every: steps between lines of ``metrics.jsonl``.
-        eval_every: steps between evaluations on a part of the test set; 0 for none.
+        eval_every: steps between evaluations on a part of the test set, a multiple of log_every; 0
+            for none.
         eval_samples: samples of the log likelihood at the end; 100, or 1,000 to complete.
         checkpoint_every: steps between checkpoints.
         precision: of the networks.
@@ -60,12 +64,25 @@ class Settings:
     precision: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("categories", "latents", "batch", "steps", "log_every", "eval_samples"):
+        for field in fields(self):
+            _check_kind(field.name, getattr(self, field.name), field.default)
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.eval_every < 0 or self.checkpoint_every < 1:
-            raise ValueError("eval_every must not be negative, and checkpoint_every at least 1")
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}")
+        for name in ("rate", "prior_rate"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be finite and not negative, got {value}")
+        if self.seed >= 2**31:
+            raise ValueError(f"seed must be below 2^31, got {self.seed}")
+        if self.eval_every % self.log_every:
+            raise ValueError(
+                f"eval_every must be a multiple of log_every, which is {self.log_every}, got "
+                f"{self.eval_every}"
+            )
+        if not self.shape[0]:
+            raise ValueError(f"latents must be told for {self.categories} categories")
         self.make_estimator()
 
     @property
@@ -81,18 +98,52 @@ class Settings:
     def make_estimator(self) -> Estimator:
         """The estimator, with its options."""
         options = dict(_option(text) for text in self.options)
-        # One draw of ARSM is worth about two evaluations per category.
-        usual = 1 if self.estimator == "arsm" else self.categories
-        return make(self.estimator, samples=self.samples or usual, **options)
+        return make(self.estimator, samples=self.samples or self.usual_samples, **options)
+
+    @property
+    def usual_samples(self) -> int:
+        """Those of the paper. One draw of ARSM is worth about two evaluations per category."""
+        return {"arsm": 1, "unord": min(self.categories, 7)}.get(self.estimator, self.categories)
 
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":
         """What ``to_json`` wrote."""
+        unknown = set(config) ^ {field.name for field in fields(Settings)}
+        if unknown:
+            raise ValueError(f"these are not the settings of a run: {', '.join(sorted(unknown))}")
         return Settings(**{**config, "options": tuple(config["options"])})
 
     def to_json(self) -> dict[str, Any]:
         """Every setting, as JSON knows it."""
         return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+
+
+_LEAST = {
+    **dict.fromkeys(("latents", "samples", "batch", "steps", "log_every", "eval_samples"), 1),
+    "categories": 2,
+    "checkpoint_every": 1,
+    "eval_every": 0,
+    "seed": 0,
+}
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Settings)
+
+
+def _check_kind(name: str, value: Any, usual: Any) -> None:
+    """That a value is what its annotation says: files are not checked by anybody else."""
+    hint = _hints()[name]
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ValueError(f"{name} is one of {', '.join(get_args(hint))}; got {value!r}")
+        return
+    kinds = {float: (float, int), type(None): (int, type(None))}.get(type(usual), (type(usual),))
+    strings = not isinstance(value, tuple) or all(isinstance(one, str) for one in value)
+    if type(value) not in kinds or not strings:
+        names = " or ".join("none" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise ValueError(f"{name} must be {names}, got {value!r}")
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -47,7 +47,7 @@ class RunDirectory:
         self.path = path
         self._checkpoints = path / "checkpoints"
         known = self.config_of(path)
-        if known is None:
+        if known is None or (known != config and not self._begun()):
             self._checkpoints.mkdir(parents=True, exist_ok=True)
             write_json(path / "config.json", config)
         elif known != config:
@@ -61,11 +61,11 @@ class RunDirectory:
     @staticmethod
     def config_of(path: Path) -> dict[str, Any] | None:
         """The settings of the run in a directory; None if there is none."""
-        try:
-            found: dict[str, Any] = json.loads((path / "config.json").read_text())
-        except FileNotFoundError:
-            return None
-        return found
+        return _read_json(path / "config.json")
+
+    def _begun(self) -> bool:
+        """Whether there is anything in the directory that would be lost."""
+        return any(self.path.glob("metrics.jsonl")) or bool(self._steps())
 
     @contextmanager
     def held(self, patience: float = 0.0) -> Iterator[None]:
@@ -80,11 +80,7 @@ class RunDirectory:
     @property
     def result(self) -> dict[str, Any] | None:
         """What a finished run found out."""
-        try:
-            found: dict[str, Any] = json.loads((self.path / "result.json").read_text())
-        except FileNotFoundError:
-            return None
-        return found
+        return _read_json(self.path / "result.json")
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json``: the run is over."""
@@ -96,7 +92,10 @@ class RunDirectory:
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return []
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        try:
+            return [json.loads(line) for line in path.read_text().splitlines()]
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
 
     def log(self, line: Mapping[str, Any]) -> None:
         """Add a line to ``metrics.jsonl``."""
@@ -140,25 +139,34 @@ class RunDirectory:
         return next(self._good_checkpoints(), None)
 
     def resume(self) -> Checkpoint | None:
-        """The ``last_checkpoint``, with ``metrics.jsonl`` cut back to it."""
+        """The ``last_checkpoint``; ``metrics.jsonl`` is cut back to it, and whatever is damaged
+        after it moved out of the way.
+        """
         found = self.last_checkpoint()
+        for step in self._steps():
+            if found is None or step > found.step:
+                for path in (self._manifest(step), self._tensors(step)):
+                    if path.exists():
+                        path.replace(path.with_name(path.name + ".damaged"))
         metrics = self.path / "metrics.jsonl"
         if metrics.exists():
-            os.truncate(metrics, found.metrics_size if found else 0)
+            _cut(metrics, found.metrics_size if found else 0)
         return found
 
     def _good_checkpoints(self) -> Iterator[Checkpoint]:
-        for step in self._steps():
+        steps = self._steps()
+        for step in steps:
             try:
                 yield self._read(step)
-            except (OSError, ValueError, KeyError, SafetensorError) as error:
+            except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+                instead = "using the one before" if step > steps[-1] else "there is none before"
                 warnings.warn(
-                    f"checkpoint {self._tensors(step)} is damaged ({error}): using the one before",
+                    f"checkpoint {self._tensors(step)} is damaged ({error}): {instead}",
                     stacklevel=3,
                 )
 
     def _read(self, step: int) -> Checkpoint:
-        manifest = json.loads(self._manifest(step).read_text())
+        manifest = _read_json(self._manifest(step)) or {}
         data = self._tensors(step).read_bytes()
         if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
             raise ValueError(f"the checksum of {self._tensors(step)} is wrong")
@@ -187,12 +195,37 @@ def write_atomically(path: Path, data: bytes) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
-    partial.replace(path)
+    try:
+        partial.replace(path)
+    except OSError:
+        partial.unlink()
+        raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """An object, or an error that names the file; None if there is no file."""
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it is no object")
+    return found
+
+
+def _cut(lines: Path, size: int) -> None:
+    """To so many bytes; what is shorter has lost lines, and ends with its last whole one."""
+    if lines.stat().st_size < size:
+        warnings.warn(f"{lines} is damaged: it is shorter than it was", stacklevel=4)
+        size = lines.read_bytes().rfind(b"\n") + 1
+    os.truncate(lines, size)
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
