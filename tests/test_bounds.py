@@ -132,3 +132,70 @@ def test_no_grad():
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         carms.importance_bound(lambda z: z[..., 0].sum(-1), torch.zeros(2, 3), **options)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_gradient_is_its_formula(estimator):
+    """Unbiased it would be whatever a sample is compared with, if only that is of the others."""
+    logits = torch.randn(5, 2, 3, generator=generator(1), dtype=torch.float64, requires_grad=True)
+    table, seen = model(), []
+
+    def f(z):
+        seen.append(z)
+        return torch.einsum("...i,...j,ij->...", z[..., 0, :], z[..., 1, :], table)
+
+    value = carms.importance_bound(f, logits, estimator, 4, generator(2))
+    (found,) = torch.autograd.grad(value.sum(), logits)
+    (z,) = seen
+    log_w, expected = f(z), torch.zeros_like(found)
+    for n in range(4):
+        others = log_w[[m for m in range(4) if m != n]]
+        without = {
+            "vimco": torch.cat((others, others.mean(0, keepdim=True))).logsumexp(0) - math.log(4),
+            "leave-one-out": others.logsumexp(0) - math.log(3),
+            "reinforce": torch.zeros(5),
+        }[estimator]
+        gain = log_w.logsumexp(0) - math.log(4) - without
+        expected += gain.view(5, 1, 1) * (z[n] - logits.detach().softmax(-1))
+    torch.testing.assert_close(found, expected)
+
+
+def test_half_precise_weights_are_compared_in_single_precision():
+    logits = torch.randn(50, 2, 3, generator=generator(1), requires_grad=True)
+    found = []
+    for dtype in (torch.bfloat16, torch.float32):
+        value = carms.importance_bound(
+            lambda z, dtype=dtype: (100 + z[..., 0].sum(-1)).bfloat16().to(dtype),
+            logits,
+            generator=generator(2),
+        )
+        found.append(torch.autograd.grad(value.sum(), logits)[0])
+    torch.testing.assert_close(*found)
+
+
+def test_a_log_weight_may_write_on_what_it_is_given():
+    logits, found = torch.zeros(4, 3, 2, requires_grad=True), []
+    for dirty in (False, True):
+
+        def f(indices, dirty=dirty):
+            values = indices.double().sum(-1)
+            if dirty:
+                indices.zero_()
+            return values
+
+        value = carms.importance_bound(f, logits, generator=generator(1), one_hot=False)
+        found.append(torch.autograd.grad(value.sum(), logits)[0])
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("log_weight", "message"),
+    [
+        (lambda z: z.sum(-1), r"\[N, \*batch\] = \[8, 3\], got shape \[8, 3, 2\]"),
+        (lambda z: z.sum((-2, -1)) * torch.nan, "NaN or infinity for 24 of 24 samples"),
+    ],
+    ids=["shape", "nan"],
+)
+def test_bad_log_weights(log_weight, message):
+    with pytest.raises(ValueError, match=message):
+        carms.importance_bound(log_weight, torch.zeros(3, 2, 4))

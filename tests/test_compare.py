@@ -1,4 +1,6 @@
 import itertools
+import sys
+import time
 
 import pytest
 import torch
@@ -253,3 +255,22 @@ def test_a_bernoulli_of_probabilities_is_left_as_it_is():
     given = Bernoulli(probs=torch.tensor([0.0, 0.3, 1.0]))
     carms.compare(lambda z: z.sum(-1), given, ["loorf"], replicates=4)
     assert "logits" not in vars(given)
+
+
+def test_milliseconds_are_milliseconds(problem):
+    f, logits = problem
+
+    def slow(z):
+        time.sleep(0.02)
+        return f(z)
+
+    found = row(carms.compare(slow, logits, "loorf", replicates=6), "loorf")
+    assert 20 <= found["milliseconds"] < 10_000
+
+
+def test_no_bias_where_enumeration_would_take_too_much_memory(problem, monkeypatch):
+    # Of three configurations, nine numbers.
+    for limit, feasible in ((9, True), (8, False)):
+        monkeypatch.setattr(sys.modules["carms.compare"], "_LARGEST_ENUMERATION", limit)
+        bias = row(carms.compare(*problem, "loorf", replicates=3), "loorf")["bias"]
+        assert (bias is not None) == feasible

@@ -565,3 +565,10 @@ def test_a_mean_over_orders_may_be_taken_in_parts(monkeypatch):
     expected = coupling.pmf(probs)
     monkeypatch.setattr("carms.couplings.inverse_cdf._PAIRS", 1)
     torch.testing.assert_close(coupling.pmf(probs), expected, rtol=1e-13, atol=1e-15)
+
+
+def test_a_number_of_orders_is_the_given_one_and_shuffles():
+    orders, given = make_orders(40, 5, torch.device("cpu")), torch.arange(40)
+    assert torch.equal(orders[0], given)
+    assert torch.equal(orders.sort(-1).values, given.expand(5, 40))
+    assert len(orders.unique(dim=0)) == 5

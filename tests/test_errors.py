@@ -281,3 +281,9 @@ def test_numbers_of_numpy_are_numbers():
     assert carms.make("carms-s", samples=four, epsilon=np.float64(0.1)).samples == 4
     assert carms.make("carms-s", orderings=four).coupling.orderings == 4
     assert carms.make("exact", samples=None).samples == 0
+
+
+def test_a_sum_over_the_batch_that_overflows_is_no_error():
+    logits = torch.zeros(10, 2, 2, requires_grad=True)
+    value = carms.expectation(lambda z: 1e38 + 0 * z.sum((-2, -1)), logits, samples=2)
+    assert torch.equal(value, torch.full((10,), 1e38))

@@ -600,3 +600,18 @@ def test_contributions_do_not_move_the_running_mean():
     assert torch.equal(estimator.contributions(draw, values), first)
     for key, value in estimator.state_dict().items():
         assert torch.equal(before[key], value)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.9])
+def test_running_mean_keeps_that_share_of_the_past(decay):
+    logits = logits_of(3, 2, 3)
+
+    def gradient(made, value):
+        return results(made, lambda z: value + 0 * z.sum((-2, -1)), logits)[1]
+
+    estimator = carms.make("reinforce", samples=4, baseline="running-mean", decay=decay)
+    for value in (10.0, 30.0):
+        gradient(estimator, value)
+    past = (decay * 10 + 30) / (decay + 1)
+    expected = gradient(carms.make("reinforce", samples=4, baseline=past), 50.0)
+    torch.testing.assert_close(gradient(estimator, 50.0), expected, rtol=1e-5, atol=1e-5)

@@ -7,10 +7,16 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import carms
+from carms.copulas import Circular
+from carms.couplings import InverseCDF
 from carms.lab.adam import Adam
 from carms.lab.completion import Completion
-from carms.lab.evaluation import binarised
+from carms.lab.correlations import correlations
+from carms.lab.data import Dataset
+from carms.lab.evaluation import binarised, evaluate
+from carms.lab.figures import _mosaic
 from carms.lab.likelihood import log_likelihood
+from carms.lab.toy import ALPHAS, run_toy
 from carms.lab.vae import DiscreteVae
 from carms.lab.variance import compare_variances, contribution_variance, gradient_variance
 
@@ -200,3 +206,70 @@ def test_adam_is_that_of_torch_bit_for_bit():
     for parameter, other in zip(ours, theirs, strict=True):
         assert torch.equal(parameter, other)
     assert torch.equal(unused, torch.ones(2))
+
+
+def test_evaluation_is_of_all_training_and_all_test_images():
+    class Counting:
+        """Its bound of an image is how many ones that has."""
+
+        mean = torch.zeros(4)
+
+        def bound(self, images, samples, stream):
+            assert samples == 7
+            return images.sum(-1)
+
+    # Certain pixels: nothing is left to chance.
+    ones = torch.tensor([[0, 0, 0, 0], [0, 255, 0, 255], [255, 255, 255, 255]], dtype=torch.uint8)
+    train, valid, test = ones[1:].repeat(60, 1), ones[:1], ones[[0, 1]].repeat(15, 1)
+    told = []
+    found = evaluate(
+        Counting(), Dataset("", train, valid, test, 2, 2), 7, 0, lambda *args: told.append(args)
+    )
+    error = [one.float().div(255).sum(-1).std().item() / len(one) ** 0.5 for one in (train, test)]
+    assert found == {
+        "train_log_likelihood": 3.0,
+        "train_standard_error": pytest.approx(error[0]),
+        "test_log_likelihood": 1.0,
+        "test_standard_error": pytest.approx(error[1]),
+    }
+    assert told == [(50, 150), (100, 150), (120, 150), (150, 150)]
+
+
+def test_the_error_of_a_variance_is_that_of_the_mean_of_its_groups(monkeypatch):
+    values = iter(range(10))
+    monkeypatch.setattr("carms.lab.variance.gradient_variance", lambda *args: float(next(values)))
+    model, images = tiny()
+    (found,) = compare_variances(model, images, ["loorf"], 3, 500, seed=0)
+    assert found.variance == 4.5
+    assert found.error == pytest.approx((sum((k - 4.5) ** 2 for k in range(10)) / 9 / 10) ** 0.5)
+
+
+def test_a_bias_of_the_toy_problem_is_in_units_of_its_error():
+    found = list(run_toy(["loorf", "carms-s"], problems=5, replicates=2000, seed=0))
+    assert [one.alpha for one in found[::2]] == list(ALPHAS)
+    for one in found:
+        assert 0.3 < one.bias < 3
+        assert one.variances.shape == (5, 3, 3)
+    for loorf, carms_s in zip(found[::2], found[1::2], strict=True):
+        assert carms_s.variances.mean() < loorf.variances.mean()
+
+
+def test_correlations_are_those_of_the_draws():
+    probs = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
+    panels = correlations(probs, 3)
+    assert [panel.exact for panel in panels] == [True, True, True, True, False, False]
+    indices = InverseCDF(Circular(3)).sample(probs.expand(100_000, 3))
+    drawn = torch.corrcoef(
+        torch.nn.functional.one_hot(indices[:2], 3).double().transpose(1, 2).flatten(0, 1)
+    )
+    torch.testing.assert_close(panels[2].matrix, drawn[:3, 3:], rtol=0, atol=0.02)
+
+
+def test_a_mosaic_has_eight_images_in_each_of_four_rows():
+    images = torch.arange(1, 33).float().view(32, 1).expand(32, 6)
+    mosaic = _mosaic(images, 2, 3)
+    scale = 800 // (8 * (3 + 2))
+    assert mosaic.shape == (4 * 4 * scale, 8 * 5 * scale)
+    inner = mosaic.view(4, 4, scale, 8, 5, scale)[:, 1:3, :, :, 1:4]
+    assert torch.equal(inner[:, 0, 0, :, 0, 0].flatten(), images[:, 0])
+    assert (inner == inner[:, :1, :1, :, :1, :1]).all()

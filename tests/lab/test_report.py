@@ -20,6 +20,7 @@ from carms.commands.report import Report
 from carms.commands.train import Complete, Vae
 from carms.lab.command_line import command_of
 from carms.lab.gather import gather
+from carms.lab.inventory import list_runs
 from carms.lab.report import make_page
 from carms.lab.settings import Settings
 from carms.lab.sheets import to_latex, to_markdown
@@ -222,7 +223,7 @@ def test_no_runs_is_one_line(tmp_path):
         Settings(),
         Settings(task="complete", dataset="omniglot", upright=False, seed=3),
         Settings(estimator="carms-i", options=("orderings=one", "epsilon=0.25"), rate=3e-4),
-        Settings(precision="bfloat16", latents=7, samples=4, network="linear", eval_every=5),
+        Settings(precision="bfloat16", latents=7, samples=4, network="linear", eval_every=5000),
     ],
 )
 def test_commands_make_the_run_again(settings):
@@ -427,3 +428,46 @@ def test_it_fits_and_follows_light_and_dark(browser, hostile, width, scheme):
     back = browser.execute_script("return arguments[0].layout.paper_bgcolor", first)
     assert back == {"light": "#ffffff", "dark": "#14171b"}[scheme]
     assert first.size["width"] <= width
+
+
+def test_of_two_unfinished_runs_the_further_one_counts(tmp_path):
+    for name, lines in (("a", 1), ("b", 3), ("c", 2)):
+        write_run(tmp_path / name, lines=lines)
+    runs, problems = gather([tmp_path])
+    assert [(run.path.name, run.step) for run in runs] == [("b", 30)]
+    assert len(problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"step": 40, "milliseconds": 1.0}', "step 40 after step 40"),
+        ('{"step": 30, "milliseconds": 1.0}', "step 30 after step 40"),
+        ('{"step": 50, "milliseconds": Infinity}', "milliseconds is inf"),
+    ],
+)
+def test_a_bad_line_of_metrics_is_left_out(tmp_path, line, message):
+    write_run(tmp_path / "run")
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write(line + "\n")
+    (run,), (problem,) = gather([tmp_path])
+    assert list(run.metrics["milliseconds"].steps) == [10, 20, 30, 40]
+    assert f"1 bad, left out (line 5: {message})" in problem
+
+
+def test_a_result_of_fewer_steps_is_none(tmp_path):
+    write_run(tmp_path / "run", (-1.0, -2.0))
+    path = tmp_path / "run" / "result.json"
+    path.write_text(path.read_text().replace('"step": 40', '"step": 30'))
+    (run,), (problem,) = gather([tmp_path])
+    assert run.result is None
+    assert "not a result (step 30 of 40)" in problem
+
+
+def test_the_list_of_runs_has_their_minutes(tmp_path):
+    write_run(tmp_path / "run", (-1.0, -2.0))
+    path = tmp_path / "run" / "result.json"
+    path.write_text(path.read_text().replace('"training_seconds": 1.5', '"training_seconds": 90.0'))
+    sheet = list_runs(gather([tmp_path]).runs)
+    found = dict(zip(sheet.headings, (field.text for field in sheet.rows[0]), strict=True))
+    assert (found["minutes"], found["ms a step"], found["step"]) == ("1.5", "2.50", "40")

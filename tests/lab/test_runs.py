@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import carms
 from carms.lab import store
 from carms.lab.blocks import make_blocks
 from carms.lab.curves import draw_curves
+from carms.lab.evaluation import mean_bound
 from carms.lab.gather import gather
 from carms.lab.settings import Settings
 from carms.lab.store import RunDirectory
@@ -370,3 +372,122 @@ def test_bad_settings(changes, message):
 def test_settings_of_something_else():
     with pytest.raises(ValueError, match=r"not the settings of a run: .*method"):
         Settings.from_json({"method": "rloo", "seed": 1})
+
+
+def test_a_file_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    path, seen = tmp_path / "file", []
+    monkeypatch.setattr(
+        store.os, "fsync", lambda file: seen.append((os.fstat(file).st_ino, path.exists()))
+    )
+    store.write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert seen == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.os, "fsync", full)
+    with pytest.raises(OSError, match=f"cannot write {path}: No space left on device"):
+        store.write_atomically(path, b"new")
+    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"old")]
+
+
+def test_metrics_are_on_disk_before_a_checkpoint_counts_them(tmp_path, monkeypatch):
+    directory = RunDirectory(tmp_path / "run", {})
+    directory.log({"step": 1})
+    metrics, seen = tmp_path / "run" / "metrics.jsonl", []
+    monkeypatch.setattr(store.os, "fsync", lambda file: seen.append(os.fstat(file).st_ino))
+    directory.save(1, {"stream": torch.zeros(1)})
+    assert seen[0] == metrics.stat().st_ino
+    assert directory.checkpoint().metrics_size == metrics.stat().st_size
+
+
+def test_a_run_is_opened_as_it_was_at_a_step(tmp_path):
+    path, kept = tmp_path / "run", {}
+    trainer = Trainer(Settings(**SMALL), path)
+    trainer.run(lambda line: kept.update({line["step"]: copy.deepcopy(trainer.model)}))
+    for asked, step in ((40, 40), (60, 60), (None, 60)):
+        opened = Trainer.of_run(path, step=asked)
+        assert opened.step == step
+        for one, other in zip(opened.model.parameters(), kept[step].parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_a_line_is_of_the_steps_since_the_last_one(tmp_path):
+    trainer = Trainer(Settings(**SMALL | {"steps": 25}), tmp_path / "run")
+    values, update = [], trainer._update
+
+    def noting(images):
+        values.append(update(images))
+        return values[-1]
+
+    def check_bound(line):
+        if "test_bound" in line:
+            expected = mean_bound(trainer.model, trainer.data.test, 10, line["step"])[0]
+            assert line["test_bound"] == expected
+
+    trainer._update = noting
+    trainer.run(check_bound)
+    own = values[:10], values[10:20], values[20:]
+    lines = trainer.directory.metrics
+    assert [line["objective"] for line in lines] == pytest.approx([*map(statistics.fmean, own)])
+    assert [line["step"] for line in lines if "test_bound" in line] == [20]
+
+
+def test_an_epoch_has_every_image_once_in_an_order_of_its_own(tmp_path):
+    trainer = Trainer(Settings(**SMALL), tmp_path / "run")
+    steps = len(trainer.train) // 50
+    orders = [
+        torch.cat([trainer._batch(epoch * steps + step)[0] for step in range(steps)])
+        for epoch in range(2)
+    ]
+    for order in orders:
+        assert len(order.unique()) == len(order) == steps * 50
+    assert not torch.equal(*orders)
+
+
+def test_what_was_trained_before_a_stop_is_in_its_time_and_once_in_tensorboard(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    path = tmp_path / "run"
+    seconds = Trainer(Settings(**SMALL), path).run()["training_seconds"]
+    (path / "result.json").unlink()
+    assert Trainer(Settings(**SMALL), path).run()["training_seconds"] == seconds
+    # As if it had been stopped after step 50.
+    (path / "result.json").unlink()
+    for kind in ("json", "safetensors"):
+        (path / "checkpoints" / f"000000060.{kind}").unlink()
+    train(path)
+    events = EventAccumulator(str(path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("objective")] == [10, 20, 30, 40, 50, 60]
+
+
+def test_signals_are_as_before_after_a_run(tmp_path):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    train(tmp_path / "run", steps=1)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_half_precision_reaches_the_networks(tmp_path):
+    for precision in ("float32", "bfloat16"):
+        trainer = Trainer(Settings(**SMALL, precision=precision), tmp_path / precision)
+        seen = []
+        trainer.model.decoder.register_forward_hook(
+            lambda *args, seen=seen: seen.append(args[-1].dtype)
+        )
+        trainer.one_step()
+        assert set(seen) == {getattr(torch, precision)}
+        assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
+
+
+def test_what_goes_without_saying():
+    assert [Settings(task=task).likelihood_samples for task in ("vae", "complete")] == [100, 1000]
+    assert Settings(eval_samples=7).likelihood_samples == 7
+    for estimator, samples in (("arsm", 1), ("loorf", 9), ("unord", 7)):
+        assert Settings(estimator=estimator, categories=9).make_estimator().samples == samples

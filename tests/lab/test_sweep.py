@@ -6,10 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from carms.commands.sweep import _time_left
+from carms.lab import executors, forecast
+from carms.lab.executors import Job, Outcome
 from carms.lab.grid import expand, read_grid, run_name
+from carms.lab.progress import last_line
 from carms.lab.settings import Settings
 from carms.lab.training import Trainer
 
@@ -247,3 +256,67 @@ def test_no_cluster_there(tmp_path):
     assert done.returncode == 1
     assert "no Ray cluster at '127.0.0.1:1'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_last_whole_line_of_metrics(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert last_line(path) == {}
+    path.write_text('{"step": 1')
+    assert last_line(path) == {}
+    lines = [json.dumps({"step": step, "filler": "x" * 100}) for step in range(1, 101)]
+    path.write_text("\n".join(lines) + '\n{"step": 101, "fil')
+    assert last_line(path)["step"] == 100
+
+
+class Dying:
+    """A pool of one process, which dies under the run of seed 0."""
+
+    made = 0
+
+    def __init__(self, *args, **options):
+        self.dead = False
+        Dying.made += 1
+        assert Dying.made < 10, "it never gives up"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def submit(self, work, config, path):
+        future = Future()
+        if config["seed"] == 0:
+            self.dead = True
+            Path(path).mkdir(exist_ok=True)
+            (Path(path) / "config.json").write_text("{}")
+        if self.dead:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result(None)
+        return future
+
+
+def test_a_run_that_kills_its_process_is_given_up_and_those_that_wait_are_not(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", Dying)
+    deadly, good = (Job(Settings(seed=seed), tmp_path / f"{seed}") for seed in range(2))
+    outcomes = [one for one in islice(executors.local([deadly, good], 1), 50) if one]
+    assert outcomes == [Outcome(deadly, "its process died 3 times"), Outcome(good, None)]
+
+
+def test_time_left_is_of_the_steps_that_are_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("carms.commands.sweep.predicted_seconds", lambda kind: (0.5, 7.0))
+    fresh, begun = (Job(Settings(seed=seed, steps=100), tmp_path / f"{seed}") for seed in range(2))
+    begun.path.mkdir()
+    (begun.path / "config.json").write_text("{}")
+    (begun.path / "metrics.jsonl").write_text('{"step": 60}\n')
+    assert _time_left(Console(quiet=True), [fresh, begun]) == {fresh: 57.0, begun: 27.0}
+
+
+def test_an_evaluation_is_predicted_for_all_images_and_samples(monkeypatch):
+    monkeypatch.setattr(forecast, "_seconds", lambda work: 1.0)
+    settings = Settings(dataset="digits", categories=3, latents=4, eval_samples=40)
+    # Of 50 images with 20 samples each it would take a second.
+    assert forecast.predicted_seconds(settings) == (0.1, pytest.approx(1597 * 40 / 1000))

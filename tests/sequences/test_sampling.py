@@ -7,6 +7,7 @@ from toy_models import MODELS, NOTHING, draw
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.sequences import rollouts
+from carms.sequences.policy import Policy
 
 
 def chance(counts, probs):
@@ -243,3 +244,18 @@ def test_an_eos_of_any_library(eos):
 
     group = rollouts(step, NOTHING.expand(50, 0), 4, 40, eos=eos, generator=generator())
     assert 1 < group.lengths.double().mean() < 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        (Policy(top_p=0.55), 2),
+        (Policy(top_k=2, top_p=0.55), 1),  # 0.4 of 0.7
+        (Policy(temperature=0.5, top_p=0.5), 1),  # 0.16 of 0.3
+        (Policy(temperature=2.0, top_p=0.65), 3),
+    ],
+    ids=str,
+)
+def test_top_p_is_a_share_of_what_temperature_and_top_k_leave(policy, kept):
+    logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
+    assert (policy.probabilities(logits) > 0).sum().item() == kept

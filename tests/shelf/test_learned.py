@@ -109,3 +109,18 @@ def test_teaching_beside_the_lowest_number_there_is(name):
     estimator = carms.make(name, samples=3)
     estimator.expectation(curved, logits.requires_grad_(), generator()).sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in estimator.parameters())
+
+
+@pytest.mark.parametrize("name", ["double-cv", "rebar"])
+def test_teaching_is_the_slope_of_the_squared_gradient_of_an_example(name):
+    logits = logits_of(5, 2, 3)
+
+    def square(scale):
+        estimator = carms.make(name, samples=3, scale=scale)
+        return gradient_of(estimator, curved, logits).square().sum().item() / 5
+
+    estimator = carms.make(name, samples=3, scale=0.5)
+    estimator.expectation(curved, logits, generator(1)).sum().backward()
+    # The gradient is linear in the scale, so that the difference of squares is exact.
+    slope = (square(0.75) - square(0.25)) / 0.5
+    assert estimator.scale.grad.item() == pytest.approx(slope, rel=1e-5)
