@@ -86,7 +86,6 @@ def test_the_tables_of_the_paper():
     assert cell("test", network="linear", samples=2) is None
     assert cell("test", estimator="carms-i", options=("orderings=one",)) is None
     assert cell("test", dataset="digits") is None
-    assert cell("test", rate=1e-3) is None
     assert cell("test", estimator="unord", categories=10, samples=10) is None
     assert cell("test", estimator="unord", categories=10) is not None
     assert cell("test", dataset="omniglot", task="complete") is None

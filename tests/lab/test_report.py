@@ -179,7 +179,7 @@ def test_the_same_run_twice_counts_once(tmp_path, directory):
         ("config.json", "{", "not the settings of a run"),
         ("config.json", "[1]", "not the settings of a run"),
         ("config.json", '{"name": "other"}', "not the settings of a run"),
-        ("config.json", '{"options": [], "seed": "x"}', "seed is 'x'"),
+        ("config.json", '{"options": [], "seed": "x"}', "seed must be int, got 'x'"),
         ("config.json", '{"options": [], "estimator": "<b>"}', "unknown estimator '<b>'"),
         ("config.json", "[" * 100_000, "not the settings of a run"),
         ("metrics.jsonl", '{"step": 10, "objec', "1 bad, left out (line 1"),

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from carms.lab.data import NAMES
 from carms.lab.settings import Settings
 
 __all__ = ["NAMED", "expand", "read_grid", "run_name"]
@@ -70,6 +71,9 @@ def expand(grid: dict[str, Any]) -> list[Settings]:
         Settings(**dict(zip(grid, combination, strict=True)))
         for combination in itertools.product(*axes)
     ]
+    bad = sorted({run.dataset for run in runs} - set(NAMES))
+    if bad:
+        raise ValueError(f"there is no data set {', '.join(bad)}; there are {', '.join(NAMES)}")
     if not runs:
         raise ValueError("the grid has no runs: a list in it is empty")
     if len({run_name(run) for run in runs}) < len(runs):

@@ -32,10 +32,8 @@ def printed(settings: Settings, part: str) -> Cell | None:
         '-105.64 +- 0.23'
     """
     usual = Settings(categories=settings.categories, estimator=settings.estimator)
-    same = ("shape", "options", "batch", "rate", "prior_rate", "precision")
-    if any(getattr(settings, name) != getattr(usual, name) for name in same):
-        return None
-    if settings.samples not in (None, usual.usual_samples):
+    samples = settings.samples in (None, usual.usual_samples)
+    if settings.shape != usual.shape or not samples or settings.options:
         return None
     # The paper had Omniglot mirrored at its diagonal, where the upper half is another one.
     if settings.task == "complete" and settings.dataset == "omniglot" and settings.upright:

@@ -65,6 +65,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
+            # A run of another version may have another data set, and can still be read.
+            if field.name == "dataset":
+                continue
             _check_kind(field.name, getattr(self, field.name), field.default)
         for name, least in _LEAST.items():
             value = getattr(self, name)
@@ -108,9 +111,10 @@ class Settings:
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":
         """What ``to_json`` wrote."""
-        unknown = set(config) ^ {field.name for field in fields(Settings)}
-        if unknown:
-            raise ValueError(f"these are not the settings of a run: {', '.join(sorted(unknown))}")
+        unknown = set(config) - {field.name for field in fields(Settings)}
+        if unknown or "options" not in config:
+            what = f"there is {', '.join(sorted(unknown))}" if unknown else "there are no options"
+            raise ValueError(f"these are not the settings of a run: {what}")
         return Settings(**{**config, "options": tuple(config["options"])})
 
     def to_json(self) -> dict[str, Any]:
