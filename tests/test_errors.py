@@ -280,7 +280,6 @@ def test_numbers_of_numpy_are_numbers():
     four = np.int64(4)
     assert carms.make("carms-s", samples=four, epsilon=np.float64(0.1)).samples == 4
     assert carms.make("carms-s", orderings=four).coupling.orderings == 4
-    assert carms.make("exact", samples=None).samples == 0
 
 
 def test_a_sum_over_the_batch_that_overflows_is_no_error():

@@ -217,7 +217,7 @@ def uniform_step(tokens, cache):
         ({"length": 0}, ValueError, "at least 1 token, got length=0"),
         ({"copula": "gaussian"}, ValueError, "circular, independent, got 'gaussian'"),
         ({"epsilon": 1.5}, ValueError, "epsilon is a probability, got 1.5"),
-        ({"epsilon": float("nan")}, ValueError, "epsilon is a probability, got nan"),
+        ({"epsilon": float("nan")}, ValueError, "epsilon must be a number, got nan"),
         ({"temperature": 0}, ValueError, "temperature is a positive number, got 0"),
         ({"top_k": 0}, ValueError, "at least 1 token, got 0"),
         ({"top_p": 0.0}, ValueError, "above 0, got 0.0"),

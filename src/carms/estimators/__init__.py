@@ -104,8 +104,6 @@ def make(name: str, **options: Any) -> Estimator:
         raise TypeError(
             f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
         )
-    if options.get("samples") is not None:
+    if "samples" in options:
         options["samples"] = whole_number("samples", options["samples"])
-    elif "samples" in options and known["samples"].default is not None:
-        raise TypeError("samples must be a whole number, got None")
     return factory(**options)
