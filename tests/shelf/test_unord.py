@@ -16,7 +16,15 @@ from helpers import (
 )
 
 import carms
-from carms.estimators.unord import set_weights, stochastic_beam_search
+from carms.estimators import unord
+from carms.estimators.unord import first_different, set_weights, stochastic_beam_search
+
+
+@pytest.fixture(params=["by whichever is faster", "by beam search"])
+def both_ways(request, monkeypatch):
+    """Where configurations hardly repeat, there are two ways to draw them."""
+    if request.param == "by beam search":
+        monkeypatch.setattr(unord, "_RARE", 0.0)
 
 
 def set_probability(probs, members):
@@ -77,31 +85,52 @@ def test_weights_of_hopeless_and_of_certain_members(scale):
     torch.testing.assert_close(first[0], p[0], rtol=1e-6, atol=10 * scale)
 
 
-def test_beams_are_draws_without_replacement():
+@pytest.mark.parametrize("draw_set", [stochastic_beam_search, first_different])
+def test_sets_are_draws_without_replacement(draw_set):
+    # Two places repeat often here, three more often still: every way to draw again is taken.
     probs = dirichlet_probs(1.0, 2, 3, seed=5, floor=0.05)
     draws = 200_000
-    beam, log_p, outside = stochastic_beam_search(probs.log().expand(draws, 2, 3), 2, generator())
+    beam, log_p, outside = draw_set(probs.log().expand(draws, 2, 3), 3, generator())
     joint = torch.einsum("i,j->ij", *probs).flatten()
     labels = beam[..., 0] * 3 + beam[..., 1]
     torch.testing.assert_close(log_p.exp(), joint[labels])
     torch.testing.assert_close(outside, 1 - joint[labels].sum(-1))
-    pairs = torch.bincount(labels[:, 0] * 9 + labels[:, 1], minlength=81).view(9, 9) / draws
-    expected = joint.unsqueeze(-1) * joint / (1 - joint.unsqueeze(-1))
-    assert_frequencies(pairs.double(), expected.fill_diagonal_(0), draws)
+    numbers = labels @ torch.tensor([81, 9, 1])
+    found = torch.bincount(numbers, minlength=729) / draws
+    expected = torch.zeros(9, 9, 9, dtype=torch.float64)
+    for one, two, three in itertools.permutations(range(9), 3):
+        after = joint[one] * joint[two] / (1 - joint[one])
+        expected[one, two, three] = after * joint[three] / (1 - joint[one] - joint[two])
+    assert_frequencies(found.double().view(9, 9, 9), expected, draws)
+
+
+def test_what_repeats_often_is_searched_for(monkeypatch):
+    # One of the rows is nearly certain: drawing again until it differs would take for ever.
+    monkeypatch.setattr(unord, "first_different", None)
+    logits = torch.zeros(4, 5, 3, dtype=torch.float64)
+    logits[2, :, 0] = 40
+    assert carms.make("unord", samples=3).sample(logits, generator()).indices.shape == (3, 4, 5)
+
+
+def test_what_hardly_repeats_is_not(monkeypatch):
+    monkeypatch.setattr(unord, "stochastic_beam_search", None)
+    draw = carms.make("unord", samples=3).sample(torch.zeros(4, 5, 3), generator())
+    assert draw.indices.shape == (3, 4, 5)
 
 
 @pytest.mark.parametrize("samples", [9, 12])
 def test_a_set_of_everything_gives_the_exact_gradient(samples):
     logits, f = logits_of(4, 2, 3), RandomTable(2, 3)
-    unord, exact = carms.make("unord", samples=samples), carms.make("exact")
+    sets, exact = carms.make("unord", samples=samples), carms.make("exact")
     expected = gradient_of(exact, f, logits)
-    torch.testing.assert_close(gradient_of(unord, f, logits), expected, rtol=0, atol=1e-12)
-    draw = unord.sample(logits, generator())
+    torch.testing.assert_close(gradient_of(sets, f, logits), expected, rtol=0, atol=1e-12)
+    draw = sets.sample(logits, generator())
     labels = draw.indices[..., 0] * 3 + draw.indices[..., 1]
     assert all(len(labels[:9, row].unique()) == 9 for row in range(4))
 
 
-def test_many_beams_of_many_variables():
+@pytest.mark.usefixtures("both_ways")
+def test_many_sets_of_many_variables():
     logits = logits_of(3, 20, 10)
     draw = carms.make("unord", samples=64).sample(logits, generator())
     rows = draw.indices.movedim(0, 1)
@@ -114,6 +143,7 @@ def test_many_beams_of_many_variables():
     torch.testing.assert_close(weight.sum(0), torch.ones(3).double(), rtol=0.2, atol=0)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_configurations_too_unlikely_for_a_float():
     logits = torch.linspace(0, 1.5, 10).expand(300, 400, 10).clone().requires_grad_()
     value = carms.expectation(lambda z: z[..., -1].mean(-1), logits, "unord", 4, generator(1))

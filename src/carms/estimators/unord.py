@@ -7,14 +7,17 @@ from torch import Tensor
 
 from carms.constants import constant
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction
+from carms.estimators.drawing import ScoreFunction, independent_samples
 from carms.gumbel import exponentials
+from carms.inputs import holds
 from carms.precision import precise_dtype
 
 __all__ = ["Unord"]
 
 # Variables are searched in blocks of about so many categories together: fewer, larger steps.
 _BLOCK = 32
+# Where even the most probable configurations together are rarer than this, samples hardly repeat.
+_RARE = 0.1
 
 
 class Unord(ScoreFunction):
@@ -50,7 +53,12 @@ class Unord(ScoreFunction):
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         log_probs = probs.to(precise_dtype(probs.device)).log()
-        beam, log_p, outside = stochastic_beam_search(log_probs, self.samples, generator)
+        # Decided by the probabilities alone: by the samples it would be a bias.
+        rare = _RARE / self.samples
+        if probs.numel() and holds(lambda: log_probs.amax(-1).sum(-1).amax().exp() < rare):
+            beam, log_p, outside = first_different(log_probs, self.samples, generator)
+        else:
+            beam, log_p, outside = stochastic_beam_search(log_probs, self.samples, generator)
         weight, second = set_weights(log_p, outside)
         missing = self.samples - beam.shape[-2]
         if missing:
@@ -68,6 +76,29 @@ class Unord(ScoreFunction):
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         weight, _ = draw.extra
         return (weight.to(fz.dtype) * fz).sum(0)
+
+
+def first_different(
+    log_probs: Tensor, count: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What ``stochastic_beam_search`` gives, at once where configurations hardly repeat.
+
+    The first different ones of a sequence of independent samples are a draw without replacement. So
+    each place is drawn again until it differs from those before it: if one of these changes
+    meanwhile, then because its value is held by one still further ahead, and no sample is ever
+    refused for a value that does not stay.
+    """
+    probs = log_probs.exp()
+    found = independent_samples(probs, count, generator)
+    while True:
+        seen = [(found[:place] == found[place]).all(-1).any(0) for place in range(1, count)]
+        again = torch.stack((torch.zeros_like(seen[0]), *seen))
+        if not again.any():
+            break
+        others = independent_samples(probs, count, generator)
+        found = torch.where(again.unsqueeze(-1), others, found)
+    log_p = log_probs.gather(-1, found.movedim(0, -1)).sum(-2)
+    return found.movedim(0, -2), log_p, 1 - log_p.exp().sum(-1)
 
 
 def stochastic_beam_search(
