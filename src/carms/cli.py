@@ -1,6 +1,7 @@
 """The command line."""
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -15,6 +16,9 @@ try:
 except ImportError:
     sys.exit("the command line needs more than the library: pip install 'carms[lab]'")
 
+import torch
+
+import carms
 from carms.commands.data import Data
 from carms.commands.report import Report
 from carms.commands.rollouts import Rollouts
@@ -40,11 +44,14 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 DESCRIPTION = """Gradients through categorical choices: train, compare, draw, report.
 
-'carms COMMAND --help' says more of each command."""
+'carms COMMAND --help' says more of each command, 'carms --version' which version this is."""
 
 
 def parse(arguments: Sequence[str]) -> Any:
     """The command that the arguments ask for; leaves with help or an error where they do not."""
+    if list(arguments) == ["--version"]:
+        print(f"carms {carms.__version__}, torch {torch.__version__}")
+        sys.exit()
     if arguments and arguments[0] in COMMANDS:
         name = arguments[0]
         return tyro.cli(COMMANDS[name], prog=f"carms {name}", args=arguments[1:])
@@ -75,6 +82,10 @@ def main() -> None:
         goes_on = isinstance(command, Vae | Complete | Sweep)
         console.print("stopped; the same command goes on" if goes_on else "stopped")
         sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough, and there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"carms: {error}", file=sys.stderr)
         sys.exit(1)

@@ -1,8 +1,10 @@
 """The commands, as a user types them."""
 
 import json
+import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -28,6 +30,20 @@ def test_help_suffices():
     flags = carms("vae", "--help").stdout
     for flag in ("--dataset", "--estimator", "--options", "--eval-samples", "--precision"):
         assert flag in flags
+
+
+def test_version():
+    assert carms("--version").stdout == f"carms {version('carms')}, torch {version('torch')}\n"
+
+
+def test_a_reader_who_has_seen_enough():
+    shown, hidden = os.pipe()
+    os.close(shown)
+    command = [sys.executable, "-m", "carms", "--help"]
+    ended = subprocess.run(command, stdout=hidden, stderr=subprocess.PIPE, check=False)
+    os.close(hidden)
+    assert ended.returncode == 1
+    assert ended.stderr == b""
 
 
 def test_toy(tmp_path):

@@ -31,7 +31,7 @@ class Settings:
         batch: images per step.
         steps: of training.
         rate: of Adam, for the networks.
-        prior_rate: of SGD, for the logits of the prior.
+        prior_rate: of SGD, for the logits of the prior; the completion task has none.
         seed: of everything that is left to chance.
         log_every: steps between lines of ``metrics.jsonl``.
         eval_every: steps between evaluations on a part of the test set, a multiple of log_every; 0
