@@ -1,8 +1,9 @@
 """What holds for any shape, precision and estimator."""
 
+import pytest
 import torch
 from helpers import BINARY_ONLY, COPULAS, NOT_TANGENT, PAIRS, generator
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import carms
@@ -10,11 +11,12 @@ from carms.couplings import Coupling, GumbelMax, InverseCDF
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 few = settings(max_examples=50, deadline=None, derandomize=True)
+# Of each estimator: fifty of all together would leave most of them out.
+each = settings(max_examples=8, deadline=None, derandomize=True)
 
 
 @st.composite
-def problems(draw):
-    name = draw(st.sampled_from(carms.available()))
+def problems(draw, name):
     batch = draw(st.lists(st.integers(0, 3), max_size=3))
     variables = draw(st.integers(1, 3))
     categories = 2 if name in BINARY_ONLY else draw(st.integers(2, 6))
@@ -25,13 +27,14 @@ def problems(draw):
     scale = draw(st.sampled_from([0.1, 1.0, 5.0]))
     source = generator(draw(st.integers(0, 10_000)))
     logits = scale * torch.randn((*batch, variables, categories), generator=source)
-    return name, samples, logits.to(dtype).requires_grad_(), source
+    return samples, logits.to(dtype).requires_grad_(), source
 
 
-@given(problems())
-@few
-def test_shapes_dtypes_and_finite_gradients(problem):
-    name, samples, logits, source = problem
+@pytest.mark.parametrize("name", carms.available())
+@given(data=st.data())
+@each
+def test_shapes_dtypes_and_finite_gradients(name, data):
+    samples, logits, source = data.draw(problems(name))
     weight = torch.randn(logits.shape[-2:], generator=source).to(logits.dtype)
     value = carms.expectation(
         lambda z: (z * weight).sum((-2, -1)).tanh(), logits, name, samples, source
@@ -46,32 +49,31 @@ def test_shapes_dtypes_and_finite_gradients(problem):
     assert gradient.isfinite().all()
 
 
-@given(problems())
-@few
-def test_gradients_add_up_to_zero_over_categories(problem):
+@pytest.mark.parametrize("name", [n for n in carms.available() if n not in NOT_TANGENT])
+@given(data=st.data())
+@each
+def test_gradients_add_up_to_zero_over_categories(name, data):
     # Adding a constant to all logits of a variable changes nothing.
-    name, samples, logits, source = problem
-    if name in NOT_TANGENT:
-        return
+    samples, logits, source = data.draw(problems(name))
+    assume(logits.numel())
     weight = torch.randn(logits.shape[-2:], generator=source).to(logits.dtype)
     value = carms.expectation(
         lambda z: (z * weight).sum((-2, -1)).sin(), logits, name, samples, source
     )
     (gradient,) = torch.autograd.grad(value.sum(), logits)
-    if not gradient.numel():
-        return
     wide = gradient.double()
     size = 1 + wide.abs().amax()
     assert wide.sum(-1).abs().max() <= 20 * torch.finfo(logits.dtype).eps * size
 
 
-@given(problems(), st.floats(-3, 3))
-@few
-def test_constant_f_has_its_value_and_no_gradient(problem, constant):
-    name, samples, logits, source = problem
-    if name in ("reinforce", "relax", "unord"):
-        # Their gradient of a constant vanishes only on average.
-        return
+# The gradient of a constant vanishes only on average for the others.
+@pytest.mark.parametrize(
+    "name", [n for n in carms.available() if n not in ("reinforce", "relax", "unord")]
+)
+@given(data=st.data(), constant=st.floats(-3, 3))
+@each
+def test_constant_f_has_its_value_and_no_gradient(name, data, constant):
+    samples, logits, source = data.draw(problems(name))
     value = carms.expectation(
         lambda z: 0 * z.sum((-2, -1)) + constant, logits, name, samples, source
     )

@@ -491,3 +491,41 @@ def test_what_goes_without_saying():
     assert Settings(eval_samples=7).likelihood_samples == 7
     for estimator, samples in (("arsm", 1), ("loorf", 9), ("unord", 7)):
         assert Settings(estimator=estimator, categories=9).make_estimator().samples == samples
+
+
+def test_checkpoints_without_metrics_are_a_run_too(tmp_path):
+    RunDirectory(tmp_path / "run", {"seed": 0}).save(1, {"x": torch.ones(1)})
+    with pytest.raises(ValueError, match=r"other settings .seed: 0 there, 1 now"):
+        RunDirectory(tmp_path / "run", {"seed": 1})
+
+
+def test_a_damaged_checkpoint_does_not_crowd_out_good_ones(tmp_path):
+    directory = RunDirectory(tmp_path / "run", {})
+    for step in (1, 9):
+        directory.save(step, {"x": torch.ones(1)})
+    damage_by_one_bit(tmp_path / "run" / "checkpoints" / "000000009.safetensors")
+    with pytest.warns(UserWarning, match="using the one before"):
+        assert directory.resume().step == 1
+    for step in (2, 3):
+        directory.save(step, {"x": torch.ones(1)})
+    assert directory.checkpoint().step == 3
+    assert directory.checkpoint(2).step == 2
+
+
+def test_metrics_that_lost_their_end_go_on_with_a_new_line(tmp_path):
+    directory = RunDirectory(tmp_path / "run", {})
+    for step in (1, 2):
+        directory.log({"step": step})
+    directory.save(2, {"x": torch.ones(1)})
+    os.truncate(tmp_path / "run" / "metrics.jsonl", 20)  # in the middle of the second line
+    with pytest.warns(UserWarning, match="it is shorter than it was"):
+        directory.resume()
+    directory.log({"step": 3})
+    assert directory.metrics == [{"step": 1}, {"step": 3}]
+
+
+def test_a_name_that_is_taken_leaves_nothing_behind(tmp_path):
+    (tmp_path / "file").mkdir()
+    with pytest.raises(IsADirectoryError):
+        store.write_atomically(tmp_path / "file", b"new")
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
