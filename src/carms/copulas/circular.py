@@ -26,7 +26,8 @@ class Circular(Copula):
     closed_form = True
 
     def _sample(self, uniforms: Uniforms) -> Tensor:
-        return stratified_points(uniforms, self.samples).add_(uniforms(1)).frac_()
+        keys, inside, turn = uniforms(2 * self.samples + 1).split(self.samples, -1)
+        return stratified_points(keys, inside).add_(turn).frac_()
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         count = self.samples
@@ -49,11 +50,13 @@ class Circular(Copula):
         width = width * count
         centre_a, centre_b = take_pairs(left * count + width / 2)
         width_a, width_b = take_pairs(width)
-        half = (width_a + width_b).mul_(0.5)
-        apart = (centre_a - centre_b).abs_()
-        gap = torch.minimum(apart, count - apart).to(half.dtype).sub_(half).clamp_min_(0)
+        both = width_a + width_b
+        # In place wherever it can be: new memory costs more than what is done with it.
+        apart = centre_a.sub_(centre_b).abs_()
+        gap = torch.minimum(apart, count - apart).to(both.dtype)
+        gap.sub_(both, alpha=0.5).clamp_min_(0)
         # Within one interval there is no other way round: any number up to 1 will do.
-        rest = torch.add(gap, half, alpha=2).add_(1 - count).clamp_min_(0).clamp_max_(1)
+        rest = both.add_(gap).add_(1 - count).clamp_min_(0).clamp_max_(1)
         return self._lift_in_strata(gap, rest, width_a, width_b)
 
     def lift_across(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
@@ -93,9 +96,9 @@ class Circular(Copula):
         reach = (1 - gap).clamp_min_(0)
         inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
         edge = torch.minimum(reach, shorter).sub_(inner)
-        dents.add_(_cubes(reach.sub_(inner), edge)).div_(longer * 6)
-        slope = longer.add_(inner).mul_(0.5).add_(gap).mul_(inner)
-        found = (shorter - inner).sub_(dents).add_(slope)
+        dents.add_(_cubes(reach.sub_(inner), edge)).div_(longer)
+        slope = gap.add_(longer.add_(inner), alpha=0.5).mul_(inner)
+        found = (shorter - inner).sub_(dents, alpha=1 / 6).add_(slope)
         return found.div_(shorter.mul_((self.samples - 1) / self.samples))
 
 

@@ -55,15 +55,16 @@ class Dirichlet(Copula):
         return -torch.expm1(log_u) if self.reflected else log_u.exp()
 
     def _coordinate(self, a: Tensor) -> Tensor:
+        # A half less each, so that the sum of two is what the CDF is a power of.
         log_a = torch.log1p(-a) if self.reflected else a.log()
-        return log_a.div_(self.samples - 1).exp_()
+        return log_a.div_(self.samples - 1).exp_().sub_(0.5)
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         power = self.samples - 1
-        both_beyond = integer_power(((x - 1) + y).clamp_min_(0), power, in_place=True)
+        both_beyond = integer_power((x + y).clamp_min_(0), power, in_place=True)
         if not self.reflected:
             return both_beyond
-        return 1 - integer_power(x, power) - integer_power(y, power) + both_beyond
+        return 1 - integer_power(x + 0.5, power) - integer_power(y + 0.5, power) + both_beyond
 
     def __repr__(self) -> str:
         return f"Dirichlet(samples={self.samples}, reflected={self.reflected})"

@@ -8,9 +8,11 @@ from carms.copulas.base import Copula, Uniforms
 __all__ = ["Stratified", "stratified_points"]
 
 
-def stratified_points(uniforms: Uniforms, samples: int) -> Tensor:
-    """One point in each of ``samples`` equal strata, in random order."""
-    return (uniforms(samples).argsort(-1) + uniforms(samples)).div_(samples)
+def stratified_points(keys: Tensor, inside: Tensor) -> Tensor:
+    """One point in each of N equal strata, from uniforms ``[..., N]`` for the order of the strata,
+    and for where in its own each point is.
+    """
+    return (keys.argsort(-1) + inside).div_(keys.shape[-1])
 
 
 class Stratified(Copula):
@@ -31,7 +33,7 @@ class Stratified(Copula):
         return False
 
     def _sample(self, uniforms: Uniforms) -> Tensor:
-        return stratified_points(uniforms, self.samples)
+        return stratified_points(*uniforms(2 * self.samples).chunk(2, -1))
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         strata = self.samples

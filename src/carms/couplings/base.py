@@ -85,7 +85,7 @@ class Coupling(ABC):
         """``draw`` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
         indices, lift = self._draw(probs, generator)
-        ratio = self._with_epsilon(lift()).reciprocal()
+        ratio = self._with_epsilon(lift()).reciprocal_()
         return indices.movedim(-1, 0).contiguous(), ratio
 
     @abstractmethod

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from carms.copulas import Copula, Dirichlet
 from carms.couplings.base import Coupling, chunk_length
-from carms.couplings.orderings import later_cells, make_orders, prefixes
+from carms.couplings.orderings import later_pairs, make_orders, pair_numbers, prefixes
 from carms.couplings.partition import Located, Partition
 from carms.options import whole_number
 from carms.pairs import take_pairs
@@ -197,8 +197,8 @@ def _mean_lift(
         lift = partial(_lift_by_pairs, copula, orders)
     else:
         starts = prefixes(categories, which, probs.device)
-        cells = later_cells(categories, which, probs.device)
-        lift = partial(_lift_by_table, copula, starts, cells)
+        later = later_pairs(categories, which, probs.device)
+        lift = partial(_lift_by_table, copula, starts, later)
     columns = chunk_length(p.shape[1], _CHUNK // orders.numel())
     chunks = zip(p.split(columns, 1), index.split(columns, 1), strict=True)
     parts = [lift(*chunk) for chunk in chunks]
@@ -223,7 +223,7 @@ def _lift_by_pairs(copula: Copula, orders: Tensor, p: Tensor, indices: Tensor) -
 def _lift_by_table(
     copula: Copula,
     starts: tuple[Tensor, Tensor],
-    cells: tuple[Tensor, ...],
+    later: tuple[Tensor, ...],
     p: Tensor,
     indices: Tensor,
 ) -> Tensor:
@@ -232,17 +232,20 @@ def _lift_by_table(
     members, sets = starts
     ends = (members @ p).clamp_max_(1).index_fill_(0, sets[-1], 1)
     ends = copula._coordinate(ends)[sets]
-    table, before = torch.zeros_like(p).repeat(categories, 1), torch.zeros_like(ends)
-    for place in range(categories - 1):
+    first, second = take_pairs(p)
+    # And one row for pairs within one category, of which any positive number will do.
+    table = torch.cat((torch.zeros_like(first), torch.ones_like(p[:1])))
+    before = None
+    for place, pairs in enumerate(later):
         # P(u <= end of this place, u' in each later one); less the same for the place before.
         joint = copula._joint(ends[place], ends[place:])
         slices = joint[1:] - joint[:-1]
-        table.index_add_(0, cells[place], before[1:].sub_(slices).flatten(0, 1), alpha=-1)
+        if before is None:
+            table.index_add_(0, pairs, slices.flatten(0, 1))
+        else:
+            table.index_add_(0, pairs, before[1:].sub_(slices).flatten(0, 1), alpha=-1)
         before = slices
-    table = table.view(categories, *p.shape)
-    lift = (table + table.transpose(0, 1)) / (p.unsqueeze(1) * p * sets.shape[1])
-    lift = lift.flatten(0, 1)
-    # Pairs within one category: any positive number will do.
-    lift[:: categories + 1] = 1
+    # Of either category being the earlier one, in so many orders.
+    table[:-1].div_(first.mul_(second).mul_(sets.shape[1]))
     first, second = take_pairs(indices)
-    return lift.gather(0, first * categories + second)
+    return table.gather(0, pair_numbers(categories, p.device)[first * categories + second])

@@ -7,9 +7,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from carms.constants import constant
+from carms.pairs import pair_index
 from carms.precision import precise_dtype
 
-__all__ = ["later_cells", "make_orders", "prefixes"]
+__all__ = ["later_pairs", "make_orders", "pair_numbers", "prefixes"]
 
 # Entries in a set of orders: all of 322 categories, or 256 orders of 65,536.
 _MOST = 1 << 24
@@ -36,15 +37,27 @@ def make_orders(categories: int, which: Literal["all"] | int, device: torch.devi
 
 
 @constant
-def later_cells(
+def pair_numbers(categories: int, device: torch.device) -> Tensor:
+    """``[C * C]``, at ``first * C + second``: which of the pairs of ``take_pairs`` two categories
+    are; the number after the last if they are one.
+    """
+    first, second = pair_index(categories, device)
+    numbers = torch.full((categories, categories), len(first), device=device)
+    numbers[first, second] = numbers[second, first] = torch.arange(len(first), device=device)
+    return numbers.flatten()
+
+
+@constant
+def later_pairs(
     categories: int, which: Literal["all"] | int, device: torch.device
 ) -> tuple[Tensor, ...]:
-    """For each place, the cells ``first * C + second`` of a flat table to which the category there
-    belongs together with each later one: ``[later * M]``.
+    """For each place, the numbers of the pairs that the category there makes with each later one:
+    ``[later * M]``.
     """
     orders = make_orders(categories, which, device)
+    numbers = pair_numbers(categories, device)
     return tuple(
-        (orders[:, place] * categories + orders[:, place + 1 :].T).flatten()
+        numbers[(orders[:, place] * categories + orders[:, place + 1 :].T).flatten()]
         for place in range(categories - 1)
     )
 

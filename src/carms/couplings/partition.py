@@ -56,7 +56,7 @@ class _Few(Partition):
         self._ends = self._probs.cumsum(0, dtype=precise_dtype(probs.device))
 
     def category(self, u: Tensor) -> Tensor:
-        target = (u * self._ends[-1]).unsqueeze(1)
+        target = (u.contiguous() * self._ends[-1]).unsqueeze(1)
         # Bytes are added several times faster than long integers.
         return (target >= self._ends[:-1]).sum(1, dtype=torch.uint8).long()
 
@@ -66,8 +66,8 @@ class _Few(Partition):
     def interval(self, indices: Tensor) -> Located:
         total = self._ends[-1]
         width = self._probs.gather(0, indices).to(total.dtype)
-        left = (self._ends.gather(0, indices) - width).clamp_min(0)
-        return Located(indices, left / total, (width / total).to(self._probs.dtype))
+        left = self._ends.gather(0, indices).sub_(width).clamp_min_(0).div_(total)
+        return Located(indices, left, width.div_(total).to(self._probs.dtype))
 
 
 class _Many(Partition):
