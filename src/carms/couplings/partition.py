@@ -82,8 +82,8 @@ class _Many(Partition):
         if categories <= _SMALL:
             self._block, sums = 1, probs
         else:
-            # About half the square root: the inside of a block costs more than its sum.
-            self._block = 1 << ((categories.bit_length() - 1) // 2 - 1)
+            # About the square root: shorter ones take longer to add up, longer ones to look into.
+            self._block = 1 << ((categories.bit_length() - 1) // 2)
             whole = categories - categories % self._block
             sums = probs[..., :whole].unflatten(-1, (-1, self._block)).sum(-1)
             if whole < categories:
