@@ -28,7 +28,7 @@ def test_programs_run_and_print_what_is_shown(page, capsys):
         # Another processor may round differently, and training adds that up.
         assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown)
         numbers = [[float(x) for x in NUMBER.findall(text)] for text in (printed, shown)]
-        assert numbers[0] == pytest.approx(numbers[1], abs=0.5, rel=0.1)
+        assert numbers[0] == pytest.approx(numbers[1], abs=0.25, rel=0.02)
 
 
 def test_links_lead_somewhere():

@@ -224,8 +224,10 @@ def test_ray_gives_the_same(tmp_path, expected, cluster):
     assert outcomes(out) == expected
 
 
-def workers_of_ray():
-    text = subprocess.run(["pgrep", "-f", "^ray::work"], capture_output=True, text=True).stdout
+def workers_of(nodes):
+    raylets = [info.process.pid for node in nodes for info in node.all_processes["raylet"]]
+    command = ["pgrep", "--parent", ",".join(map(str, raylets)), "-f", "^ray::work"]
+    text = subprocess.run(command, capture_output=True, text=True).stdout
     return [int(word) for word in text.split()]
 
 
@@ -235,14 +237,14 @@ def test_ray_with_a_worker_a_node_and_the_driver_killed(tmp_path, expected, clus
     arguments = grid, "--out", out, "--ray", made.address
     driver = start(*arguments)
     wait_for(lambda: checkpoints(out))
-    wait_for(workers_of_ray)
-    os.kill(workers_of_ray()[0], signal.SIGKILL)
+    wait_for(lambda: workers_of(nodes))
+    os.kill(workers_of(nodes)[0], signal.SIGKILL)
     count = len(checkpoints(out))
     wait_for(lambda: len(checkpoints(out)) > count or [*out.glob("*/result.json")])
     driver.kill()
     driver.communicate()
     driver = start(*arguments)
-    wait_for(workers_of_ray)
+    wait_for(lambda: workers_of(nodes))
     made.remove_node(nodes[0], allow_graceful=False)
     output, errors = driver.communicate(timeout=300)
     assert driver.returncode == 0, output + errors
