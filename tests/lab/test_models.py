@@ -130,6 +130,27 @@ def test_log_likelihood_and_its_derivatives(pixels, scale):
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("network", ["linear", "nonlinear"])
+@pytest.mark.parametrize("task", [DiscreteVae, Completion])
+@pytest.mark.parametrize("categories", [2, 3, 4, 10])
+def test_categories_are_as_good_as_one_hot_vectors(task, network, categories):
+    source = torch.Generator().manual_seed(0)
+    model = task((3, categories), network, torch.rand(6, generator=source), source).double()
+    images = (torch.rand(2, 4, 6, generator=source) < 0.5).double()
+    logits = model.logits(images)
+    z = torch.randint(categories, (5, 2, 4, 3), generator=source)
+    vectors = torch.nn.functional.one_hot(z, categories).double()
+    torch.testing.assert_close(model.decode(z), model.decode(vectors))
+    upstream = torch.randn(5, 2, 4, generator=source, dtype=torch.float64)
+    slopes = []
+    for given in (z, vectors):
+        found = model.log_weight(images, logits)(given)
+        slopes.append(torch.autograd.grad((upstream * found).sum(), [*model.decoder.parameters()]))
+        torch.testing.assert_close(found, model.log_weight(images, logits)(vectors))
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_variances():
     model, images = tiny()
     images = images[:1]

@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from carms.estimators.base import Objective
 from carms.lab.latent import LatentModel
@@ -48,6 +47,6 @@ class Completion(LatentModel):
     @torch.no_grad()
     def pictures(self, images: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         upper, _ = images.chunk(2, -1)
-        best = one_hot(self.logits(images).argmax(-1), self.shape[1]).float()
+        best = self.logits(images).argmax(-1)
         completed = torch.cat((upper, self.decode(best).sigmoid()), -1)
         return {"completions": torch.stack((images, completed), 1).flatten(0, 1)}

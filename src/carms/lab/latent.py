@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding_bag
 
 from carms.estimators.base import Objective
 from carms.estimators.drawing import independent_samples
@@ -17,6 +18,9 @@ __all__ = ["LatentModel", "perceptron"]
 SLOPE = 0.3
 # Samples that are decoded at a time: what is made of them should fit a processor's cache.
 CHUNK = 20
+# From so many categories on, decoding them is faster than decoding one-hot vectors, unless it is
+# to be differentiated.
+MANY = 4
 
 
 class LatentModel(nn.Module, ABC):
@@ -58,8 +62,9 @@ class LatentModel(nn.Module, ABC):
 
     @abstractmethod
     def log_weight(self, images: Tensor, logits: Tensor) -> Objective:
-        """A function of ``z [N, *batch, D, C]``: the mean over z of what it gives is what is
-        maximised, the logarithm of the mean of its exponential what is reported.
+        """A function of vectors ``z [N, *batch, D, C]`` or categories ``[N, *batch, D]``: the mean
+        over z of what it gives is what is maximised, the logarithm of the mean of its exponential
+        what is reported.
         """
 
     @abstractmethod
@@ -67,11 +72,26 @@ class LatentModel(nn.Module, ABC):
         """``[32, pixels]`` worth seeing, by what they are, given 16 images."""
 
     def decode(self, z: Tensor) -> Tensor:
-        """Logits of pixels ``[..., pixels]`` from ``z [..., D, C]``."""
+        """Logits of pixels ``[..., pixels]`` from vectors ``z [..., D, C]``, one-hot or not, or
+        from categories ``[..., D]``.
+        """
+        values: Tensor
+        first, *others = self.decoder
+        assert isinstance(first, nn.Linear)
+        variables, categories = self.shape
         # As a matrix: a layer's output is a view otherwise, and changing it in place makes copies.
-        rows = (2 * z).sub_(1).view(-1, self.shape[0] * self.shape[1])
-        pixels: Tensor = self.decoder(rows)
-        return pixels.view(*z.shape[:-2], -1)
+        if z.is_floating_point():
+            values = first((2 * z).sub_(1).view(-1, variables * categories))
+        else:
+            # The layer of ``2 z - 1`` without a product: as many rows are added as there are
+            # variables, each with its share of what does not depend on z.
+            share = (first.bias - first.weight.sum(1)) / variables
+            rows = torch.add(share.unsqueeze(-1), first.weight, alpha=2).T.contiguous()
+            start = torch.arange(0, len(rows), categories, device=z.device)
+            values = embedding_bag((z + start).view(-1, variables), rows, mode="sum")
+        for layer in others:
+            values = layer(values)
+        return values.view(*z.shape[: -2 if z.is_floating_point() else -1], -1)
 
     @torch.no_grad()
     def bound(self, images: Tensor, samples: int, generator: torch.Generator) -> Tensor:
@@ -81,8 +101,9 @@ class LatentModel(nn.Module, ABC):
         probs = softmax(logits)
         total = torch.full(images.shape[:-1], -torch.inf, dtype=logits.dtype, device=logits.device)
         for start in range(0, samples, CHUNK):
-            indices = independent_samples(probs, min(CHUNK, samples - start), generator)
-            z = one_hot(indices, self.shape[1], logits.dtype)
+            z = independent_samples(probs, min(CHUNK, samples - start), generator)
+            if self.shape[1] < MANY:
+                z = one_hot(z, self.shape[1], logits.dtype)
             total = torch.logaddexp(total, log_weight(z).logsumexp(0))
         return total - math.log(samples)
 

@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from carms.estimators.base import Objective
 from carms.lab.latent import LatentModel
@@ -46,7 +45,9 @@ class DiscreteVae(LatentModel):
 
         def of_samples(z: Tensor) -> Tensor:
             likelihood = log_likelihood(self.decode(z), images)
-            return (z * log_ratio).sum((-2, -1)) + likelihood
+            if z.is_floating_point():
+                return (z * log_ratio).sum((-2, -1)) + likelihood
+            return log_ratio.gather(-1, z.movedim(0, -1)).sum(-2).movedim(-1, 0) + likelihood
 
         return of_samples
 
@@ -55,7 +56,5 @@ class DiscreteVae(LatentModel):
         best = self.logits(images).argmax(-1)
         probs = self.prior.softmax(-1)
         drawn = torch.multinomial(probs, 32, replacement=True, generator=generator).T
-        again, new = (
-            self.decode(one_hot(z, self.shape[1]).float()).sigmoid() for z in (best, drawn)
-        )
+        again, new = (self.decode(z).sigmoid() for z in (best, drawn))
         return {"reconstructions": torch.stack((images, again), 1).flatten(0, 1), "samples": new}
