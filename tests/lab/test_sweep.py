@@ -9,7 +9,6 @@ import time
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -20,6 +19,7 @@ from carms.lab.executors import Job, Outcome
 from carms.lab.grid import expand, read_grid, run_name
 from carms.lab.progress import last_line
 from carms.lab.settings import Settings
+from carms.lab.store import RunDirectory
 from carms.lab.training import Trainer
 
 TIMINGS = ("milliseconds", "training_seconds", "evaluation_seconds")
@@ -288,10 +288,7 @@ class Dying:
 
     def submit(self, work, config, path):
         future = Future()
-        if config["seed"] == 0:
-            self.dead = True
-            Path(path).mkdir(exist_ok=True)
-            (Path(path) / "config.json").write_text("{}")
+        self.dead |= config["seed"] == 0
         if self.dead:
             future.set_exception(BrokenProcessPool())
         else:
@@ -304,6 +301,8 @@ def test_a_run_that_kills_its_process_is_given_up_and_those_that_wait_are_not(
 ):
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Dying)
     deadly, good = (Job(Settings(seed=seed), tmp_path / f"{seed}") for seed in range(2))
+    # An earlier sweep had begun it already.
+    RunDirectory(good.path, good.settings.to_json())
     outcomes = [one for one in islice(executors.local([deadly, good], 1), 50) if one]
     assert outcomes == [Outcome(deadly, "its process died 3 times"), Outcome(good, None)]
 

@@ -83,8 +83,8 @@ def local(runs: Sequence[Job], workers: int) -> Iterator[Outcome | None]:
                 for process in multiprocessing.active_children():
                     process.terminate()
                 raise
-        # What is left had begun when a process died, or waits for its turn.
-        for run in [run for run in left if (run.path / "config.json").exists()]:
+        # Runs begin in their order: these had begun when a process died, the others were waiting.
+        for run in left[:workers]:
             deaths[run] += 1
             if deaths[run] == ATTEMPTS:
                 left.remove(run)
