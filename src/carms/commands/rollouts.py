@@ -38,7 +38,7 @@ class Rollouts:
     left alone when the same command runs again, others begin anew.
 
     Attributes:
-        out: the directory under which the runs have theirs; tables and pictures go there.
+        out: the directory under which the runs have theirs, and the pictures are.
         methods: rloo for independent rollouts, carms for those of carms.sequences.
         seeds: runs of each method.
         steps: of training.
