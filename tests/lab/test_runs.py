@@ -484,7 +484,7 @@ def test_half_precision_reaches_the_networks(tmp_path):
     for precision in ("float32", "bfloat16"):
         trainer = Trainer(Settings(**SMALL, precision=precision), tmp_path / precision)
         seen = []
-        trainer.model.decoder.register_forward_hook(
+        trainer.model.decoder[-1].register_forward_hook(
             lambda *args, seen=seen: seen.append(args[-1].dtype)
         )
         trainer.one_step()

@@ -137,7 +137,12 @@ def start():
 
     def begin(*arguments):
         process = subprocess.Popen(
-            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Tests that run in the background are deaf to interrupts, and would pass that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         started.append(process)
         return process
