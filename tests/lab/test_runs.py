@@ -1,6 +1,7 @@
 """Runs: what they compute, and what they survive."""
 
 import copy
+import dataclasses
 import itertools
 import json
 import math
@@ -16,9 +17,10 @@ import pytest
 import torch
 
 import carms
-from carms.lab import store
+from carms.lab import store, training
 from carms.lab.blocks import make_blocks
 from carms.lab.curves import draw_curves
+from carms.lab.data import load
 from carms.lab.evaluation import mean_bound
 from carms.lab.gather import gather
 from carms.lab.settings import Settings
@@ -490,6 +492,24 @@ def test_half_precision_reaches_the_networks(tmp_path):
         trainer.one_step()
         assert set(seen) == {getattr(torch, precision)}
         assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
+
+
+def test_the_curve_is_of_images_from_everywhere(tmp_path, monkeypatch):
+    # Some sets are sorted: the first thousand images of a test set may all show the same digit.
+    seen = []
+    monkeypatch.setattr(
+        training, "mean_bound", lambda model, images, *rest: (seen.append(images) or 0.0, 0.0)
+    )
+    data = load("digits")
+    many = data.test.repeat_interleave(30, 0)
+    trainer = Trainer(
+        Settings(**SMALL), tmp_path / "run", data=dataclasses.replace(data, test=many)
+    )
+    trainer.step = 20
+    trainer._test_bound()
+    (images,) = seen
+    assert len(images) == 1000
+    assert len(images.unique(dim=0)) > 0.6 * len(data.test.unique(dim=0))
 
 
 def test_what_goes_without_saying():

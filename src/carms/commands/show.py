@@ -16,6 +16,7 @@ from carms.commands.machine import prepare
 from carms.lab.blocks import make_blocks
 from carms.lab.correlations import correlations, draw_correlations
 from carms.lab.curves import draw_curves
+from carms.lab.data import some_of
 from carms.lab.evaluation import binarised
 from carms.lab.gather import PARTS, Run, gather
 from carms.lab.paper import printed
@@ -108,7 +109,7 @@ class Variance:
         trainer = Trainer.of_run(self.path, self.device, self.step)
         settings = trainer.settings
         stream = torch.Generator(self.device).manual_seed(settings.seed)
-        images = binarised(trainer.train[: self.images], stream)
+        images = binarised(some_of(trainer.train, self.images), stream)
         samples = self.samples or settings.samples or settings.categories
         found = compare_variances(
             trainer.model, images, self.estimators, samples, self.repetitions, settings.seed

@@ -27,7 +27,16 @@ from carms.lab.files import (
     unpacked,
 )
 
-__all__ = ["NAMES", "Dataset", "MissingData", "default_root", "fetch", "load", "verify"]
+__all__ = [
+    "NAMES",
+    "Dataset",
+    "MissingData",
+    "default_root",
+    "fetch",
+    "load",
+    "some_of",
+    "verify",
+]
 
 NAMES = tuple(SOURCES)
 State = Literal["good", "missing", "damaged"]
@@ -46,6 +55,16 @@ class Dataset:
     test: Tensor
     height: int
     width: int
+
+
+def some_of(images: Tensor, count: int) -> Tensor:
+    """So many images, or all if there are fewer, from everywhere in a set: some sets are sorted.
+
+    Examples:
+        >>> some_of(torch.arange(10), 4)
+        tensor([0, 2, 4, 6])
+    """
+    return images[:: max(1, len(images) // count)][:count]
 
 
 class MissingData(FileNotFoundError):  # noqa: N818

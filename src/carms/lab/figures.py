@@ -12,7 +12,7 @@ from matplotlib.image import imsave
 from torch import Tensor
 from torch.nn.functional import pad
 
-from carms.lab.data import Dataset
+from carms.lab.data import Dataset, some_of
 from carms.lab.evaluation import binarised
 from carms.lab.latent import LatentModel
 
@@ -54,7 +54,7 @@ def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path
     """What the model makes of test images, as PNG."""
     device = model.mean.device
     stream = torch.Generator(device).manual_seed(0)
-    images = binarised(data.test[:16].to(device), stream)
+    images = binarised(some_of(data.test, 16).to(device), stream)
     paths = []
     for name, values in model.pictures(images, stream).items():
         paths.append(directory / f"{name}.png")

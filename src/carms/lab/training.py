@@ -19,7 +19,7 @@ import carms
 from carms.estimators.drawing import ScoreFunction
 from carms.lab.adam import Adam
 from carms.lab.completion import Completion
-from carms.lab.data import Dataset, load
+from carms.lab.data import Dataset, load, some_of
 from carms.lab.evaluation import OnPart, binarised, evaluate, mean_bound
 from carms.lab.latent import LatentModel
 from carms.lab.settings import Settings
@@ -242,7 +242,8 @@ class Trainer:
         every = self.settings.eval_every
         if not every or self.step % every:
             return {}
-        return {"test_bound": mean_bound(self.model, self.data.test[:1000], 10, self.step)[0]}
+        images = some_of(self.data.test, 1000)
+        return {"test_bound": mean_bound(self.model, images, 10, self.step)[0]}
 
     def _shape_lazy_parameters(self) -> None:
         """Some learned estimators have parameters only after their first call."""
