@@ -62,9 +62,11 @@ def some_of(images: Tensor, count: int) -> Tensor:
 
     Examples:
         >>> some_of(torch.arange(10), 4)
-        tensor([0, 2, 4, 6])
+        tensor([0, 2, 5, 7])
     """
-    return images[:: max(1, len(images) // count)][:count]
+    if len(images) <= count:
+        return images
+    return images[torch.arange(count, device=images.device) * len(images) // count]
 
 
 class MissingData(FileNotFoundError):  # noqa: N818
