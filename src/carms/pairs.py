@@ -42,5 +42,5 @@ def weights_from_pairs(pair_terms: Tensor, count: int) -> Tensor:
         tensor([  11.,   99., -110.])
     """
     incidence = _incidence(count, pair_terms.dtype, pair_terms.device)
-    weights: Tensor = torch.tensordot(incidence, pair_terms, 1)
-    return weights
+    weights: Tensor = incidence @ pair_terms.unsqueeze(-1).flatten(1)
+    return weights.view(count, *pair_terms.shape[1:])

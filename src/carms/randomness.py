@@ -23,10 +23,11 @@ def uniform(
     """Independent uniforms, strictly inside (0, 1)."""
     if generator is None:
         # Not `generator=None`: the compiler has no such operation for sizes that vary.
-        return inside_unit_interval(torch.rand(tuple(shape), dtype=dtype, device=device))
-    if not isinstance(generator, torch.Generator):
+        drawn = torch.rand(tuple(shape), dtype=dtype, device=device)
+    elif isinstance(generator, torch.Generator):
+        device = generator.device if device is None else device
+        drawn = torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
+    else:
         raise TypeError(f"generator must be a torch.Generator, got {generator!r}")
-    device = generator.device if device is None else device
-    return inside_unit_interval(
-        torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
-    )
+    # They are less than one as they come.
+    return drawn.clamp_min_(torch.finfo(drawn.dtype).tiny)

@@ -52,13 +52,16 @@ class Copula(ABC):
         dtype = dtype or torch.get_default_dtype()
 
         def uniforms(count: int) -> Tensor:
-            return uniform((*shape, count), generator, computing_dtype(dtype), device)
+            drawn = uniform((count, *shape), generator, computing_dtype(dtype), device)
+            return drawn.movedim(0, -1)
 
         return inside_unit_interval(self._sample(uniforms).to(dtype))
 
     @abstractmethod
     def _sample(self, uniforms: Uniforms) -> Tensor:
-        """``[..., samples]`` made of ``uniforms(count)``, independent ``[..., count]``."""
+        """``[..., samples]`` made of ``uniforms(count)``, independent ``[..., count]``: a view of
+        contiguous ``[count, ...]``, since what is done to them is done to one after the other.
+        """
 
     def cdf(self, a: Tensor, b: Tensor) -> Tensor:
         """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw."""
@@ -93,7 +96,9 @@ class Copula(ABC):
         mass = self._joint(high_a, high_b).sub_(self._joint(high_a, low_b))
         mass.sub_(self._joint(low_a, high_b)).add_(self._joint(low_a, low_b))
         width_a, width_b = take_pairs(width)
-        return mass.div_(width_a * width_b).masked_fill_(low_a == low_b, 1)
+        found = mass.to(width.dtype).div_(width_a * width_b)
+        # Several times faster than to fill with ones where the intervals are equal.
+        return found.clamp_min_(0).add_(low_a == low_b)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"

@@ -45,19 +45,21 @@ class Circular(Copula):
         )
 
     def lift(self, left: Tensor, width: Tensor) -> Tensor:
-        # In units of a stratum, so that the density is N/(N-1) min(1, distance).
-        count = self.samples
-        width = width * count
-        centre_a, centre_b = take_pairs(left * count + width / 2)
-        width_a, width_b = take_pairs(width)
-        both = width_a + width_b
         # In place wherever it can be: new memory costs more than what is done with it.
-        apart = centre_a.sub_(centre_b).abs_()
-        gap = torch.minimum(apart, count - apart).to(both.dtype)
-        gap.sub_(both, alpha=0.5).clamp_min_(0)
+        apart, centre_b = take_pairs(left + width / 2)
+        apart.sub_(centre_b)
+        # From one centre to the other, the short way round the ring.
+        apart.sub_(apart.round())
+        # From here on in units of a stratum, so that the density is N/(N-1) min(1, distance).
+        count = self.samples
+        width_a, width_b = take_pairs(width * count)
+        shorter = torch.minimum(width_a, width_b)
+        both = width_a.add_(width_b)
+        gap = apart.to(both.dtype).abs_().mul_(count).sub_(both, alpha=0.5).clamp_min_(0)
+        longer = both - shorter
         # Within one interval there is no other way round: any number up to 1 will do.
         rest = both.add_(gap).add_(1 - count).clamp_min_(0).clamp_max_(1)
-        return self._lift_in_strata(gap, rest, width_a, width_b)
+        return self._lift_in_strata(gap, rest, shorter, longer)
 
     def lift_across(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
         """``lift`` of two disjoint intervals by what lies between them.
@@ -76,10 +78,11 @@ class Circular(Copula):
         count = self.samples
         gap, other = torch.minimum(*gaps) * count, torch.maximum(*gaps) * count
         rest = (1 - other).clamp_min_(0)
-        return self._lift_in_strata(gap, rest, width_a * count, width_b * count)
+        widths = width_a * count, width_b * count
+        return self._lift_in_strata(gap, rest, torch.minimum(*widths), torch.maximum(*widths))
 
     def _lift_in_strata(
-        self, gap: Tensor, rest: Tensor, width_a: Tensor, width_b: Tensor
+        self, gap: Tensor, rest: Tensor, shorter: Tensor, longer: Tensor
     ) -> Tensor:
         """The mean of the density over two intervals, by the ``gap`` on the short way between them,
         and the ``rest``, if any, by which the gap on the long way falls short of 1.
@@ -88,7 +91,6 @@ class Circular(Copula):
         way. No two nearly equal numbers are subtracted, so no digits are lost however short the
         intervals are.
         """
-        shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
         # The dent on the long way never reaches across the longer interval.
         dents = _cubes(rest, torch.minimum(rest, shorter))
         # On the short way x, the place in the shorter interval, runs through up to three parts:
@@ -103,6 +105,6 @@ class Circular(Copula):
 
 
 def _cubes(high: Tensor, step: Tensor) -> Tensor:
-    """``high^3 - (high - step)^3`` with all its digits."""
-    low = high - step
-    return (high + low).mul_(high).add_(low.mul_(low)).mul_(step)
+    """``high^3 - (high - step)^3`` with all its digits, in the memory of ``step <= high``."""
+    product = (high - step).mul_(high).mul_(step)
+    return step.pow_(3).add_(product, alpha=3)

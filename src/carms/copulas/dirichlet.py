@@ -49,15 +49,22 @@ class Dirichlet(Copula):
         return False
 
     def _sample(self, uniforms: Uniforms) -> Tensor:
-        exponentials = -uniforms(self.samples).log()
-        gaps = exponentials / exponentials.sum(-1, keepdim=True)
-        log_u = (self.samples - 1) * torch.log1p(-gaps)
-        return -torch.expm1(log_u) if self.reflected else log_u.exp()
+        exponentials = uniforms(self.samples).log_()
+        gaps = exponentials.div_(exponentials.sum(-1, keepdim=True))
+        if not self.reflected:
+            return integer_power(1 - gaps, self.samples - 1, in_place=True)
+        return -torch.expm1((self.samples - 1) * torch.log1p(-gaps))
 
     def _coordinate(self, a: Tensor) -> Tensor:
         # A half less each, so that the sum of two is what the CDF is a power of.
-        log_a = torch.log1p(-a) if self.reflected else a.log()
-        return log_a.div_(self.samples - 1).exp_().sub_(0.5)
+        power, info = 1 / (self.samples - 1), torch.finfo(a.dtype)
+        if self.reflected:
+            return torch.log1p(-a).mul_(power).exp_().sub_(0.5)
+        if info.tiny**power < info.eps / 8:
+            # Beside a half its root is zero all the same, and the logarithm of zero is slow.
+            a = a.clamp_min(info.tiny)
+        # To the base of two it is faster.
+        return a.log2().mul_(power).exp2_().sub_(0.5)
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         power = self.samples - 1

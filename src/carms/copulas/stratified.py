@@ -7,12 +7,24 @@ from carms.copulas.base import Copula, Uniforms
 
 __all__ = ["Stratified", "stratified_points"]
 
+# Up to here comparing every two is faster than sorting.
+_FEW = 16
+
 
 def stratified_points(keys: Tensor, inside: Tensor) -> Tensor:
     """One point in each of N equal strata, from uniforms ``[..., N]`` for the order of the strata,
     and for where in its own each point is.
     """
-    return (keys.argsort(-1) + inside).div_(keys.shape[-1])
+    return (_permutation(keys) + inside).div_(keys.shape[-1])
+
+
+def _permutation(keys: Tensor) -> Tensor:
+    """Of the numbers below N, a random one for each row of uniforms ``[..., N]``."""
+    if keys.shape[-1] > _FEW or keys.dtype != torch.float64:
+        return keys.argsort(-1)
+    # How many are smaller than each; in double precision no two are equal.
+    leading = keys.movedim(-1, 0)
+    return (leading > leading.unsqueeze(1)).sum(0, dtype=torch.uint8).movedim(0, -1)
 
 
 class Stratified(Copula):

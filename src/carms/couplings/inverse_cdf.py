@@ -20,8 +20,8 @@ __all__ = ["InverseCDF", "Orderings"]
 
 Orderings = Literal["auto", "all", "one", "given"] | int
 
-# Work on so many (position, ordering, variable) triples at a time: they fit a processor's cache.
-_CHUNK = 1 << 18
+# Work on so many (position, ordering, variable) triples at a time.
+_CHUNK = 1 << 19
 
 # And on so many pairs of categories, in all orders together.
 _PAIRS = 1 << 22
