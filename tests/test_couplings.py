@@ -467,7 +467,7 @@ def test_biased_gumbel_max_says_so_and_its_ratio_comes_from_the_drawn_samples():
 
 
 def test_more_extra_draws_bring_the_biased_ratio_closer_to_the_true_one():
-    probs = tensor([0.5, 0.3, 0.2]).expand(200, 3)
+    probs = tensor([0.5, 0.3, 0.2]).expand(1000, 3)
     true = GumbelMax(Dirichlet(3))
     errors = []
     for extra in (0, 10, 300):
@@ -476,7 +476,7 @@ def test_more_extra_draws_bring_the_biased_ratio_closer_to_the_true_one():
         differ = indices[first] != indices[second]
         wrong = ratio / true.pair_ratio(probs, indices) - 1
         errors.append(wrong[differ].abs().mean().item())
-    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+    assert errors[0] > 1.5 * errors[1] > 3 * errors[2]
 
 
 @pytest.mark.parametrize("copula", [Gaussian(3), Circular(3), Stratified(3), Dirichlet(3, True)])

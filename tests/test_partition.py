@@ -21,9 +21,9 @@ class Fixed(Independent):
         super().__init__(u.shape[-1])
         self.u = u
 
-    def sample(self, shape, generator=None, dtype=None, device=None):
+    def points(self, shape, generator=None, dtype=None, device=None):
         assert self.u.shape[:-1] == tuple(shape)
-        return self.u.to(dtype)
+        return self.u.movedim(-1, 0).to(dtype)
 
 
 def locate(probs, u):

@@ -49,19 +49,26 @@ class Copula(ABC):
         device: torch.device | str | None = None,
     ) -> Tensor:
         """Draw ``[*shape, samples]`` uniforms, strictly inside (0, 1)."""
+        return self.points(shape, generator, dtype, device).movedim(0, -1)
+
+    def points(
+        self,
+        shape: Sequence[int],
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """The same, ``[samples, *shape]``."""
         dtype = dtype or torch.get_default_dtype()
 
         def uniforms(count: int) -> Tensor:
-            drawn = uniform((count, *shape), generator, computing_dtype(dtype), device)
-            return drawn.movedim(0, -1)
+            return uniform((count, *shape), generator, computing_dtype(dtype), device)
 
-        return inside_unit_interval(self._sample(uniforms).to(dtype))
+        return inside_unit_interval(self._points(uniforms).to(dtype))
 
     @abstractmethod
-    def _sample(self, uniforms: Uniforms) -> Tensor:
-        """``[..., samples]`` made of ``uniforms(count)``, independent ``[..., count]``: a view of
-        contiguous ``[count, ...]``, since what is done to them is done to one after the other.
-        """
+    def _points(self, uniforms: Uniforms) -> Tensor:
+        """``[samples, ...]`` made of ``uniforms(count)``, independent ``[count, ...]``."""
 
     def cdf(self, a: Tensor, b: Tensor) -> Tensor:
         """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw."""

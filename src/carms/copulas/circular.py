@@ -25,8 +25,8 @@ class Circular(Copula):
 
     closed_form = True
 
-    def _sample(self, uniforms: Uniforms) -> Tensor:
-        keys, inside, turn = uniforms(2 * self.samples + 1).split(self.samples, -1)
+    def _points(self, uniforms: Uniforms) -> Tensor:
+        keys, inside, turn = uniforms(2 * self.samples + 1).split(self.samples)
         return stratified_points(keys, inside).add_(turn).frac_()
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:

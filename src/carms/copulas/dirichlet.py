@@ -48,9 +48,9 @@ class Dirichlet(Copula):
     def full_support(self) -> bool:
         return False
 
-    def _sample(self, uniforms: Uniforms) -> Tensor:
+    def _points(self, uniforms: Uniforms) -> Tensor:
         exponentials = uniforms(self.samples).log_()
-        gaps = exponentials.div_(exponentials.sum(-1, keepdim=True))
+        gaps = exponentials.div_(exponentials.sum(0))
         if not self.reflected:
             return integer_power(1 - gaps, self.samples - 1, in_place=True)
         return -torch.expm1((self.samples - 1) * torch.log1p(-gaps))

@@ -31,9 +31,9 @@ class Gaussian(Copula):
     def full_support(self) -> bool:
         return self.samples > 2
 
-    def _sample(self, uniforms: Uniforms) -> Tensor:
+    def _points(self, uniforms: Uniforms) -> Tensor:
         normals = torch.special.ndtri(uniforms(self.samples))
-        spread = normals - normals.mean(-1, keepdim=True)
+        spread = normals - normals.mean(0)
         scale = math.sqrt(self.samples / (self.samples - 1))
         u: Tensor = torch.special.ndtr(scale * spread)
         return u

@@ -20,7 +20,7 @@ class Independent(Copula):
 
     closed_form = True
 
-    def _sample(self, uniforms: Uniforms) -> Tensor:
+    def _points(self, uniforms: Uniforms) -> Tensor:
         return uniforms(self.samples)
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:

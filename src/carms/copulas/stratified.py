@@ -12,19 +12,18 @@ _FEW = 16
 
 
 def stratified_points(keys: Tensor, inside: Tensor) -> Tensor:
-    """One point in each of N equal strata, from uniforms ``[..., N]`` for the order of the strata,
+    """One point in each of N equal strata, from uniforms ``[N, ...]`` for the order of the strata,
     and for where in its own each point is.
     """
-    return (_permutation(keys) + inside).div_(keys.shape[-1])
+    return (_permutation(keys) + inside).div_(len(keys))
 
 
 def _permutation(keys: Tensor) -> Tensor:
-    """Of the numbers below N, a random one for each row of uniforms ``[..., N]``."""
-    if keys.shape[-1] > _FEW or keys.dtype != torch.float64:
-        return keys.argsort(-1)
+    """Of the numbers below N, a random one for each column of uniforms ``[N, ...]``."""
+    if len(keys) > _FEW or keys.dtype != torch.float64:
+        return keys.argsort(0)
     # How many are smaller than each; in double precision no two are equal.
-    leading = keys.movedim(-1, 0)
-    return (leading > leading.unsqueeze(1)).sum(0, dtype=torch.uint8).movedim(0, -1)
+    return (keys > keys.unsqueeze(1)).sum(0, dtype=torch.uint8)
 
 
 class Stratified(Copula):
@@ -44,8 +43,8 @@ class Stratified(Copula):
     def full_support(self) -> bool:
         return False
 
-    def _sample(self, uniforms: Uniforms) -> Tensor:
-        return stratified_points(*uniforms(2 * self.samples).chunk(2, -1))
+    def _points(self, uniforms: Uniforms) -> Tensor:
+        return stratified_points(*uniforms(2 * self.samples).chunk(2))
 
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         strata = self.samples

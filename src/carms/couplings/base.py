@@ -42,14 +42,14 @@ class Coupling(ABC):
 
     def sample(self, probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw ``[samples, *batch]`` category indices from ``probs [*batch, C]``."""
-        return self._draw(check_probs(probs), generator)[0].movedim(-1, 0)
+        return self._draw(check_probs(probs), generator)[0]
 
     def pmf(self, probs: Tensor) -> Tensor:
         """The joint table ``[*batch, C, C]`` of any two samples of one draw."""
         p = check_probs(probs).to(precise_dtype(probs.device))
         p = p / p.sum(-1, keepdim=True)
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
-        everyone = torch.arange(p.shape[-1], device=p.device).expand(p.shape)
+        everyone = torch.arange(p.shape[-1], device=p.device).expand(p.shape).movedim(-1, 0)
         first, second = pair_index(p.shape[-1], p.device)
         lift = torch.zeros_like(product)
         lift[..., first, second] = self._with_epsilon(self._lift(p, everyone)).movedim(0, -1)
@@ -70,8 +70,7 @@ class Coupling(ABC):
             ``[N (N - 1) / 2, *batch]``, pairs in the order of ``torch.triu_indices(N, N, 1)``.
         """
         self._check_reachable(probs.shape[-1])
-        last = indices.movedim(0, -1)
-        return self._with_epsilon(self._lift(check_probs(probs), last)).reciprocal()
+        return self._with_epsilon(self._lift(check_probs(probs), indices)).reciprocal()
 
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
@@ -85,19 +84,18 @@ class Coupling(ABC):
         """``draw`` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
         indices, lift = self._draw(probs, generator)
-        ratio = self._with_epsilon(lift()).reciprocal_()
-        return indices.movedim(-1, 0).contiguous(), ratio
+        return indices, self._with_epsilon(lift()).reciprocal_()
 
     @abstractmethod
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Callable[[], Tensor]]:
-        """Indices ``[*batch, N]``, and a function that gives what ``_lift`` says of them."""
+        """Indices ``[N, *batch]``, and a function that gives what ``_lift`` says of them."""
 
     @abstractmethod
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
         """``P(i, j) / (p_i p_j)`` without epsilon, ``[K (K - 1) / 2, *batch]``, for all pairs of
-        the categories ``indices [*batch, K]``; any positive number within one category.
+        the categories ``indices [K, *batch]``; any positive number within one category.
         """
 
     def _check_reachable(self, categories: int) -> None:  # noqa: B027
@@ -113,15 +111,15 @@ class Coupling(ABC):
         probs: Tensor,
         generator: torch.Generator | None,
     ) -> Tensor:
-        """``[*shape, N]`` from the copula, independent with probability epsilon where a switch,
+        """``[N, *shape]`` from the copula, independent with probability epsilon where a switch,
         of a shape that broadcasts to ``shape``, says so.
         """
         where = precise_dtype(probs.device), probs.device
-        u = self.copula.sample(shape, generator, *where)
+        u = self.copula.points(shape, generator, *where)
         if self.epsilon == 0:
             return u
         free = uniform(u.shape, generator, *where)
-        return torch.where(uniform((*switch, 1), generator, *where) < self.epsilon, free, u)
+        return torch.where(uniform(switch, generator, *where) < self.epsilon, free, u)
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

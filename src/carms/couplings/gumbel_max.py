@@ -56,16 +56,17 @@ class GumbelMax(Coupling):
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Callable[[], Tensor]]:
         # One switch for all categories: a draw is independent as a whole or not at all.
-        u = self._uniforms(probs.shape, (*probs.shape[:-1], 1), probs, generator)
-        arrival = -u.log() / probs.to(u.dtype).unsqueeze(-1)
+        batch, leading = probs.shape[:-1], probs.movedim(-1, 0)
+        u = self._uniforms(leading.shape, (1, *batch), probs, generator)
+        arrival = -u.log() / leading.to(u.dtype)
         # `argmin` is ten times slower than `min` here.
-        indices = arrival.min(-2).indices
+        indices = arrival.min(1).indices
         return indices, partial(self._lift, probs, indices)
 
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
         wide = precise_dtype(probs.device)
         if isinstance(self.copula, Independent):
-            return torch.ones_like(take_pairs(indices.movedim(-1, 0))[0], dtype=wide)
+            return torch.ones_like(take_pairs(indices)[0], dtype=wide)
         # With two samples these are all the same: u and 1 - u.
         plain = isinstance(self.copula, Dirichlet) and not self.copula.reflected
         if not plain and not (self.samples == 2 and isinstance(self.copula, Dirichlet | Gaussian)):
@@ -80,7 +81,7 @@ class GumbelMax(Coupling):
             probs = probs.to(wide)
         probs = probs.reshape(-1, categories)
         probs = probs / probs.sum(-1, keepdim=True)
-        indices = indices.reshape(-1, indices.shape[-1])
+        indices = indices.unsqueeze(-1).flatten(1).T.contiguous()
         rule = _Rule(*nodes[min(self.samples, max(nodes))], probs)
         rows = chunk_length(len(probs), _CHUNK // (categories * rule.size * probs.itemsize))
         parts = [
@@ -175,10 +176,10 @@ class BiasedGumbelMax(GumbelMax):
 
     def _estimated_lift(self, probs: Tensor, indices: Tensor, sets: list[Tensor]) -> Tensor:
         p = probs.to(precise_dtype(probs.device))
-        p = (p / p.sum(-1, keepdim=True)).gather(-1, indices).movedim(-1, 0)
+        p = (p / p.sum(-1, keepdim=True)).movedim(-1, 0).gather(0, indices)
         frequency = torch.zeros((), dtype=p.dtype, device=p.device)
         for one in sets:
-            counts = (indices.unsqueeze(-1) == one.unsqueeze(-2)).sum(-1).movedim(-1, 0)
+            counts = (indices.unsqueeze(1) == one).sum(1)
             first, second = take_pairs(counts.to(p.dtype))
             frequency = frequency + first * second
         first, second = take_pairs(p)

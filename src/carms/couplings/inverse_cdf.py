@@ -97,9 +97,8 @@ class InverseCDF(Coupling):
         categories = probs.shape[-1]
         if self._mixture is None:
             start = self._start(probs)
-            rotated = _rotated(probs, start)
-            located = Partition.of(rotated).find(u.movedim(-1, 0))
-            indices = located.indices.movedim(0, -1)
+            located = Partition.of(_rotated(probs, start)).find(u)
+            indices = located.indices
             if start is not None:
                 indices = (indices + start) % categories
             return indices, partial(self._lift_in_order, located)
@@ -110,12 +109,11 @@ class InverseCDF(Coupling):
             partitions = _in_every_order(probs, orders)
             indices = torch.zeros_like(u, dtype=torch.long)
             for number, (order, partition) in enumerate(zip(orders, partitions, strict=True)):
-                drawn = order[partition.category(u.movedim(-1, 0))].movedim(0, -1)
-                indices = torch.where((choice == number).unsqueeze(-1), drawn, indices)
+                indices = torch.where(choice == number, order[partition.category(u)], indices)
             return indices, partial(self._lift_by_order, orders, partitions, indices)
         order = orders[choice]
-        place = Partition.of(probs.gather(-1, order)).category(u.movedim(-1, 0)).movedim(0, -1)
-        indices = order.gather(-1, place)
+        place = Partition.of(probs.gather(-1, order)).category(u)
+        indices = order.movedim(-1, 0).gather(0, place)
         return indices, partial(self._lift, probs, indices)
 
     def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
@@ -125,9 +123,8 @@ class InverseCDF(Coupling):
         if self._mixture is not None:
             return _mean_lift(self.copula, probs, indices, self._mixture)
         start = self._start(probs)
-        rotated = _rotated(probs, start)
         places = indices if start is None else (indices - start) % probs.shape[-1]
-        return self._lift_in_order(Partition.of(rotated).interval(places.movedim(-1, 0)))
+        return self._lift_in_order(Partition.of(_rotated(probs, start)).interval(places))
 
     @property
     def _mixture(self) -> Literal["all"] | int | None:
@@ -144,7 +141,7 @@ class InverseCDF(Coupling):
         self, orders: Tensor, partitions: list[Partition], indices: Tensor
     ) -> Tensor:
         """The mean over orders, of which each has its partition."""
-        places = [order.argsort()[indices].movedim(-1, 0) for order in orders]
+        places = [order.argsort()[indices] for order in orders]
         lifts = [
             self._lift_in_order(partition.interval(place))
             for partition, place in zip(partitions, places, strict=True)
@@ -152,11 +149,11 @@ class InverseCDF(Coupling):
         return torch.stack(lifts).mean(0)
 
     def _start(self, probs: Tensor) -> Tensor | None:
-        """The category ``[*batch, 1]`` at which the single order starts, None for the first."""
+        """The category ``[*batch]`` at which the single order starts, None for the first."""
         if self.orderings != "one":
             return None
         # The hole is at the lower end, or at the upper one when reflected: put the largest there.
-        largest = probs.max(-1, keepdim=True).indices
+        largest = probs.max(-1).indices
         at_the_end = isinstance(self.copula, Dirichlet) and self.copula.reflected
         return (largest + 1) % probs.shape[-1] if at_the_end else largest
 
@@ -169,11 +166,11 @@ class InverseCDF(Coupling):
 
 
 def _rotated(probs: Tensor, start: Tensor | None) -> Tensor:
-    """``probs [*batch, C]`` in cyclic order from category ``start [*batch, 1]`` on."""
+    """``probs [*batch, C]`` in cyclic order from category ``start [*batch]`` on."""
     if start is None:
         return probs
     categories = torch.arange(probs.shape[-1], device=probs.device)
-    return probs.gather(-1, (categories + start) % probs.shape[-1])
+    return probs.gather(-1, (categories + start.unsqueeze(-1)) % probs.shape[-1])
 
 
 def _in_every_order(probs: Tensor, orders: Tensor) -> list[Partition]:
@@ -187,10 +184,10 @@ def _mean_lift(
     copula: Copula, probs: Tensor, indices: Tensor, which: Literal["all"] | int
 ) -> Tensor:
     """``[K (K - 1) / 2, *batch]``: the lift of each pair, averaged over a set of orders."""
-    batch, categories, drawn = probs.shape[:-1], probs.shape[-1], indices.shape[-1]
+    batch, categories, drawn = probs.shape[:-1], probs.shape[-1], len(indices)
     p = probs.reshape(-1, categories).T.contiguous().to(precise_dtype(probs.device))
     p = p / p.sum(0)
-    index = indices.reshape(-1, drawn).T.contiguous()
+    index = indices.unsqueeze(-1).flatten(1)
     orders = make_orders(categories, which, probs.device)
     # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone 2 N^2.
     if copula.closed_form or categories > min(2 * drawn, _LARGEST_TABLE):

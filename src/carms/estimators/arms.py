@@ -33,8 +33,8 @@ class Arms(ScoreFunction):
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, tuple[Tensor]]:
         zero = probability_of_zero(probs, "arms")
-        u = self.copula.sample(zero.shape, generator, zero.dtype, zero.device)
-        indices = (u.movedim(-1, 0) >= zero).long()
+        u = self.copula.points(zero.shape, generator, zero.dtype, zero.device)
+        indices = (u >= zero).long()
         both, differ = zero * (1 - zero), zero - self.copula.cdf(zero, zero)
         # Where two samples cannot differ there is nothing to correct.
         return indices, (torch.where(differ > 0, both / differ, 0).to(probs.dtype),)
