@@ -17,31 +17,33 @@ def log_likelihood(pixels: Tensor, images: Tensor) -> Tensor:
         >>> log_likelihood(torch.zeros(1, 2, 3), torch.ones(2, 3))
         tensor([[-2.0794, -2.0794]])
     """
-    found: Tensor = _LogLikelihood.apply(pixels.to(images.dtype), 2 * images - 1)  # type: ignore[no-untyped-call]
+    sign = (2 * images).sub_(1)
+    found: Tensor = _LogLikelihood.apply(pixels.to(images.dtype), sign)  # type: ignore[no-untyped-call]
     return found
 
 
 class _LogLikelihood(torch.autograd.Function):
-    """``sum log sigmoid(sign * pixels)``: the backward pass needs the sigmoid anyway, and the
-    logarithm of the product of eight costs an eighth of theirs.
+    """``-sum log(1 + exp(-sign * pixels))``: the backward pass needs the exponentials anyway, powers
+    of two are faster than those of e, and the logarithm of the product of eight costs an eighth of
+    theirs.
     """
 
     @staticmethod
     def forward(ctx: Any, pixels: Tensor, sign: Tensor) -> Tensor:
-        right = (pixels * sign).sigmoid_()
-        ctx.save_for_backward(pixels, sign, right)
-        together = math.gcd(right.shape[-1], 8)
-        product: Tensor = right.unflatten(-1, (together, -1)).prod(-2)
-        if product.amin() < torch.finfo(product.dtype).tiny:
-            # Too small to have all its digits; the logarithm is not.
+        inverse = (pixels * (sign * -math.log2(math.e))).exp2_().add_(1)
+        ctx.save_for_backward(pixels, sign, inverse)
+        together = math.gcd(inverse.shape[-1], 8)
+        product: Tensor = inverse.unflatten(-1, (together, -1)).prod(-2)
+        if product.amax().isinf():
+            # Too large; the logarithm is not.
             return logsigmoid(pixels * sign).sum(-1)
-        return product.log().sum(-1)
+        return -product.log().sum(-1)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        pixels, sign, right = ctx.saved_tensors
+        pixels, sign, inverse = ctx.saved_tensors
         slope = sign * upstream[0].unsqueeze(-1)
         if torch.is_grad_enabled():
             # To be differentiated once more, so it must be made of the pixels themselves.
             return slope * (-pixels * sign).sigmoid(), None
-        return torch.addcmul(slope, slope, right, value=-1), None
+        return torch.addcdiv(slope, slope, inverse, value=-1), None
