@@ -179,10 +179,25 @@ def test_two_samples_of_dirichlet_and_gaussian_are_antithetic():
         torch.testing.assert_close(u.sum(-1), torch.ones(100, dtype=torch.float64))
 
 
-def test_stratified_puts_one_sample_in_each_stratum():
-    u = Stratified(7).sample((1000,), generator(), dtype=torch.float64)
-    strata = (u * 7).floor().sort(-1).values
-    assert torch.equal(strata, torch.arange(7.0, dtype=torch.float64).expand(1000, 7))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("samples", [2, 7, 16, 17, 300])
+def test_stratified_puts_one_sample_in_each_stratum(samples, dtype):
+    u = Stratified(samples).sample((1000,), generator(), dtype=dtype).double()
+    inside = (u * samples).sort(-1).values - torch.arange(samples)
+    assert inside.min() > -1e-4
+    assert inside.max() < 1 + 1e-4
+
+
+def test_equal_random_numbers_do_not_share_a_stratum(monkeypatch):
+    # In single precision two uniforms may be equal; here most of them are.
+    rand = torch.rand
+
+    def coarse(*args, **kwargs):
+        return rand(*args, **kwargs).mul(2).floor().add(0.5).div(2)
+
+    monkeypatch.setattr(torch, "rand", coarse)
+    strata = (Stratified(6).sample((100,), dtype=torch.float32) * 6).floor().sort(-1).values
+    assert torch.equal(strata, torch.arange(6.0).expand(100, 6))
 
 
 def test_circular_samples_are_strata_of_a_turned_ring():

@@ -559,11 +559,12 @@ def test_half_precision_probabilities(reaching):
     torch.testing.assert_close(ratio, coupling.pair_ratio(probs.float(), indices))
 
 
-def test_a_mean_over_orders_may_be_taken_in_parts(monkeypatch):
-    coupling = InverseCDF(Circular(4), "all")
+@pytest.mark.parametrize(("copula", "part"), [(Circular(4), "_PAIRS"), (Dirichlet(4), "_CHUNK")])
+def test_a_mean_over_orders_may_be_taken_in_parts(copula, part, monkeypatch):
+    coupling = InverseCDF(copula, "all")
     probs = dirichlet_probs(1.0, 3, 6, seed=2)
     expected = coupling.pmf(probs)
-    monkeypatch.setattr("carms.couplings.inverse_cdf._PAIRS", 1)
+    monkeypatch.setattr(f"carms.couplings.inverse_cdf.{part}", 1)
     torch.testing.assert_close(coupling.pmf(probs), expected, rtol=1e-13, atol=1e-15)
 
 

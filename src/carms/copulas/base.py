@@ -49,7 +49,7 @@ class Copula(ABC):
         device: torch.device | str | None = None,
     ) -> Tensor:
         """Draw ``[*shape, samples]`` uniforms, strictly inside (0, 1)."""
-        return self.points(shape, generator, dtype, device).movedim(0, -1)
+        return self.points(shape, generator, dtype, device).movedim(0, -1).contiguous()
 
     def points(
         self,

@@ -81,9 +81,7 @@ class Circular(Copula):
         widths = width_a * count, width_b * count
         return self._lift_in_strata(gap, rest, torch.minimum(*widths), torch.maximum(*widths))
 
-    def _lift_in_strata(
-        self, gap: Tensor, rest: Tensor, shorter: Tensor, longer: Tensor
-    ) -> Tensor:
+    def _lift_in_strata(self, gap: Tensor, rest: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
         """The mean of the density over two intervals, by the ``gap`` on the short way between them,
         and the ``rest``, if any, by which the gap on the long way falls short of 1.
 

@@ -23,9 +23,9 @@ def log_likelihood(pixels: Tensor, images: Tensor) -> Tensor:
 
 
 class _LogLikelihood(torch.autograd.Function):
-    """``-sum log(1 + exp(-sign * pixels))``: the backward pass needs the exponentials anyway, powers
-    of two are faster than those of e, and the logarithm of the product of eight costs an eighth of
-    theirs.
+    """``-sum log(1 + exp(-sign * pixels))``: the backward pass needs the exponentials anyway,
+    powers of two are faster than those of e, and the logarithm of the product of eight costs an
+    eighth of theirs.
     """
 
     @staticmethod
