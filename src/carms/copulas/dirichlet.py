@@ -57,12 +57,9 @@ class Dirichlet(Copula):
 
     def _coordinate(self, a: Tensor) -> Tensor:
         # A half less each, so that the sum of two is what the CDF is a power of.
-        power, info = 1 / (self.samples - 1), torch.finfo(a.dtype)
+        power = 1 / (self.samples - 1)
         if self.reflected:
             return torch.log1p(-a).mul_(power).exp_().sub_(0.5)
-        if info.tiny**power < info.eps / 8:
-            # Beside a half its root is zero all the same, and the logarithm of zero is slow.
-            a = a.clamp_min(info.tiny)
         # To the base of two it is faster.
         return a.log2().mul_(power).exp2_().sub_(0.5)
 
@@ -72,6 +69,13 @@ class Dirichlet(Copula):
         if not self.reflected:
             return both_beyond
         return 1 - integer_power(x + 0.5, power) - integer_power(y + 0.5, power) + both_beyond
+
+    def lift(self, left: Tensor, width: Tensor) -> Tensor:
+        info = torch.finfo(left.dtype)
+        if info.tiny ** (1 / (self.samples - 1)) < info.eps / 8:
+            # The logarithm of zero is slow, and the root of this is zero too beside a half.
+            left = left.clamp_min(info.tiny)
+        return super().lift(left, width)
 
     def __repr__(self) -> str:
         return f"Dirichlet(samples={self.samples}, reflected={self.reflected})"

@@ -195,7 +195,7 @@ def _mean_lift(
     else:
         starts = prefixes(categories, which, probs.device)
         later = later_pairs(categories, which, probs.device)
-        lift = partial(_lift_by_table, copula, starts, later)
+        lift = partial(_lift_by_table, copula, starts, later, probs.dtype)
     columns = chunk_length(p.shape[1], _CHUNK // orders.numel())
     chunks = zip(p.split(columns, 1), index.split(columns, 1), strict=True)
     parts = [lift(*chunk) for chunk in chunks]
@@ -221,6 +221,7 @@ def _lift_by_table(
     copula: Copula,
     starts: tuple[Tensor, Tensor],
     later: tuple[Tensor, ...],
+    dtype: torch.dtype,
     p: Tensor,
     indices: Tensor,
 ) -> Tensor:
@@ -244,5 +245,7 @@ def _lift_by_table(
         before = slices
     # Of either category being the earlier one, in so many orders.
     table[:-1].div_(first.mul_(second).mul_(sets.shape[1]))
+    # For any two categories in either order: what is looked up is larger than the table.
+    square = table.to(dtype).index_select(0, pair_numbers(categories, p.device))
     first, second = take_pairs(indices)
-    return table.gather(0, pair_numbers(categories, p.device)[first * categories + second])
+    return square.gather(0, first.mul_(categories).add_(second))

@@ -46,4 +46,4 @@ class _LogLikelihood(torch.autograd.Function):
         if torch.is_grad_enabled():
             # To be differentiated once more, so it must be made of the pixels themselves.
             return slope * (-pixels * sign).sigmoid(), None
-        return torch.addcdiv(slope, slope, inverse, value=-1), None
+        return slope.addcdiv_(slope, inverse, value=-1), None
