@@ -50,16 +50,15 @@ class Circular(Copula):
         apart.sub_(centre_b)
         # From one centre to the other, the short way round the ring.
         apart.sub_(apart.round())
-        # From here on in units of a stratum, so that the density is N/(N-1) min(1, distance).
-        count = self.samples
-        width_a, width_b = take_pairs(width * count)
+        width_a, width_b = take_pairs(width)
         shorter = torch.minimum(width_a, width_b)
         both = width_a.add_(width_b)
-        gap = apart.to(both.dtype).abs_().mul_(count).sub_(both, alpha=0.5).clamp_min_(0)
+        gap = apart.to(both.dtype).abs_().sub_(both, alpha=0.5).clamp_min_(0)
         longer = both - shorter
-        # Within one interval there is no other way round: any number up to 1 will do.
-        rest = both.add_(gap).add_(1 - count).clamp_min_(0).clamp_max_(1)
-        return self._lift_in_strata(gap, rest, shorter, longer)
+        # Within one interval there is no other way round: any number up to a stratum will do.
+        stratum = 1 / self.samples
+        rest = both.add_(gap).add_(stratum - 1).clamp_min_(0).clamp_max_(stratum)
+        return self._mean_density(gap, rest, shorter, longer)
 
     def lift_across(self, gaps: Tensor, width_a: Tensor, width_b: Tensor) -> Tensor:
         """``lift`` of two disjoint intervals by what lies between them.
@@ -75,31 +74,31 @@ class Circular(Copula):
             >>> Circular(samples=4).lift_across(gaps, quarter, quarter)
             tensor(1.1111, dtype=torch.float64)
         """
-        count = self.samples
-        gap, other = torch.minimum(*gaps) * count, torch.maximum(*gaps) * count
-        rest = (1 - other).clamp_min_(0)
-        widths = width_a * count, width_b * count
-        return self._lift_in_strata(gap, rest, torch.minimum(*widths), torch.maximum(*widths))
+        gap, other = torch.minimum(*gaps), torch.maximum(*gaps)
+        rest = (1 / self.samples - other).clamp_min_(0)
+        shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
+        return self._mean_density(gap, rest, shorter, longer)
 
-    def _lift_in_strata(self, gap: Tensor, rest: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
+    def _mean_density(self, gap: Tensor, rest: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
         """The mean of the density over two intervals, by the ``gap`` on the short way between them,
-        and the ``rest``, if any, by which the gap on the long way falls short of 1.
+        and the ``rest``, if any, by which the gap on the long way falls short of a stratum.
 
-        The density is 1 less a dent on the short way and, where there is a rest, one on the long
-        way. No two nearly equal numbers are subtracted, so no digits are lost however short the
-        intervals are.
+        The density is N/(N-1), less a dent on the short way and, where there is a rest, one on the
+        long way. No two nearly equal numbers are subtracted, so no digits are lost however short
+        the intervals are.
         """
+        count = self.samples
         # The dent on the long way never reaches across the longer interval.
         dents = _cubes(rest, torch.minimum(rest, shorter))
         # On the short way x, the place in the shorter interval, runs through up to three parts:
         # first all of the longer one is in the dent (`inner`), then some is (`edge`), then none.
-        reach = (1 - gap).clamp_min_(0)
+        reach = (1 / count - gap).clamp_min_(0)
         inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
         edge = torch.minimum(reach, shorter).sub_(inner)
         dents.add_(_cubes(reach.sub_(inner), edge)).div_(longer)
         slope = gap.add_(longer.add_(inner), alpha=0.5).mul_(inner)
-        found = (shorter - inner).sub_(dents, alpha=1 / 6).add_(slope)
-        return found.div_(shorter.mul_((self.samples - 1) / self.samples))
+        found = (shorter - inner).sub_(dents, alpha=count / 6).add_(slope, alpha=count)
+        return found.div_(shorter.mul_((count - 1) / count))
 
 
 def _cubes(high: Tensor, step: Tensor) -> Tensor:
