@@ -7,8 +7,8 @@ is minus the distance from the berth and half of the speed at the end, less what
 plans are flown in a scene. ``reinforce`` has a learned critic for a baseline, the field's habit; to
 the others, which compare the plans of a scene with each other, the critic makes no difference. The
 score is the mean return of the likeliest plans for 512 other scenes. Of the rates 3e-3, 1e-2 and
-3e-2, 1e-2 was the best for each with two other seeds. Measured: carms-s -0.361 +- 0.014, loorf
--0.369 +- 0.009, reinforce -0.391 +- 0.017; no lead is clear.
+3e-2, 1e-2 was the best for each with two other seeds. Measured: loorf -0.369 +- 0.009, carms-s
+-0.382 +- 0.014, reinforce -0.391 +- 0.017; no lead is clear.
 """
 
 from pathlib import Path

@@ -6,8 +6,8 @@ every image. ``gumbel-softmax`` mixes pixels, less and less as its temperature f
 selector of Concrete Autoencoders (Abid, Balin, Zou 2019, arXiv:1901.09346). As there, the score is
 the accuracy of fresh, extremely randomised trees, given the eight most probable pixels. Rates are
 the best of 0.01, 0.03 and 0.1 for each estimator on held-out training images, by the most probable
-pixel of each variable. Measured: gumbel-softmax 87.8 %, carms-s 86.5, loorf 86.3, random pixels
-56.3; the first leads chance clearly, but not carms-s (by 1.28 +- 0.95) nor loorf (1.52 +- 0.57).
+pixel of each variable. Measured: gumbel-softmax 87.8 %, carms-s 86.7, loorf 86.3, random pixels
+56.3; the first leads chance clearly, but not carms-s (by 1.08 +- 0.59) nor loorf (1.52 +- 0.57).
 """
 
 from pathlib import Path

@@ -234,10 +234,11 @@ def test_lift_does_not_depend_on_the_order_of_the_intervals(copula):
     torch.testing.assert_close(copula.lift(left, width), swapped, rtol=1e-9, atol=1e-10)
 
 
-def test_lift_within_one_interval_is_a_positive_number(copula):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lift_within_one_interval_is_a_positive_number(copula, dtype):
     for size in (1.0, 0.3, 1e-3, 1e-12, 1e-30):
         left = torch.tensor([0.0, 0.0], dtype=torch.float64)
-        lift = copula.lift(left, torch.full_like(left, size))
+        lift = copula.lift(left, torch.full_like(left, size, dtype=dtype))
         assert lift.isfinite().all()
         assert (lift > 0).all()
 
@@ -293,11 +294,11 @@ def test_circular_lift_sees_neighbours_across_the_end(samples):
         assert circular_lift(samples, *intervals) == pytest.approx(exact, rel=1e-6, abs=0)
 
 
-@pytest.mark.parametrize("samples", [2, 5, 10])
+@pytest.mark.parametrize("samples", [2, 5, 10, 100])
 def test_circular_lift_of_single_precision_lengths(samples):
-    for size in (0.2, 1e-2, 1e-4):
+    for start, size in ((0.25, 0.2), (0.25, 1e-2), (0.25, 1e-4), (0.0, 1e-12), (0.0, 1e-30)):
         size = torch.tensor(size).item()
-        intervals = (0.25, size), (0.25 + size, size)
+        intervals = (start, size), (start + size, size)
         exact = float(exact_circular_lift(samples, *intervals))
         lift = circular_lift(samples, *intervals, dtype=torch.float32)
         assert lift == pytest.approx(exact, rel=1e-5, abs=0)

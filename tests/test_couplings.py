@@ -257,6 +257,18 @@ def test_sample_shapes(reaching):
         assert indices.dtype == torch.int64
 
 
+@pytest.mark.parametrize("categories", [3, 9])
+@pytest.mark.parametrize("orderings", ["all", 2, "auto"])
+@pytest.mark.parametrize("copula", [Dirichlet(4), Circular(4), Stratified(4)])
+def test_an_empty_batch_has_empty_ratios(copula, orderings, categories):
+    coupling = InverseCDF(copula, orderings, epsilon=0.1)
+    for dtype in (torch.float32, torch.float64):
+        indices, ratio = coupling.draw(torch.rand(2, 0, categories, dtype=dtype))
+        assert indices.shape == (4, 2, 0)
+        assert ratio.shape == (6, 2, 0)
+        assert ratio.dtype == dtype
+
+
 @pytest.mark.parametrize("copula", [Gaussian(4), Stratified(4), Circular(4), Dirichlet(4, True)])
 def test_gumbel_max_samples_any_copula_with_the_right_marginals(copula):
     probs, draws = tensor([0.5, 0.3, 0.15, 0.05]), 100_000

@@ -58,7 +58,7 @@ class Copula(ABC):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """The same, ``[samples, *shape]``."""
+        """Draw ``[samples, *shape]`` uniforms, strictly inside (0, 1)."""
         dtype = dtype or torch.get_default_dtype()
 
         def uniforms(count: int) -> Tensor:
@@ -103,9 +103,10 @@ class Copula(ABC):
         mass = self._joint(high_a, high_b).sub_(self._joint(high_a, low_b))
         mass.sub_(self._joint(low_a, high_b)).add_(self._joint(low_a, low_b))
         width_a, width_b = take_pairs(width)
-        found = mass.to(width.dtype).div_(width_a * width_b)
-        # Several times faster than to fill with ones where the intervals are equal.
-        return found.clamp_min_(0).add_(low_a == low_b)
+        chance = (width_a * width_b).clamp_min_(torch.finfo(width.dtype).tiny)
+        # Rounding may make a mass negative. Where the intervals are equal one is added, which is
+        # several times faster than to put it in the place of what is there.
+        return mass.to(width.dtype).div_(chance).clamp_min_(0).add_(low_a == low_b)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"

@@ -96,9 +96,9 @@ class Circular(Copula):
         inner = torch.minimum((reach - longer).clamp_min_(0), shorter)
         edge = torch.minimum(reach, shorter).sub_(inner)
         dents.add_(_cubes(reach.sub_(inner), edge)).div_(longer)
-        slope = gap.add_(longer.add_(inner), alpha=0.5).mul_(inner)
-        found = (shorter - inner).sub_(dents, alpha=count / 6).add_(slope, alpha=count)
-        return found.div_(shorter.mul_((count - 1) / count))
+        found = (shorter - inner).sub_(dents, alpha=count / 6).div_(shorter)
+        slope = gap.add_(longer.add_(inner), alpha=0.5).mul_(inner.div_(shorter))
+        return found.add_(slope, alpha=count).mul_(count / (count - 1))
 
 
 def _cubes(high: Tensor, step: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ class Dirichlet(Copula):
 
     def lift(self, left: Tensor, width: Tensor) -> Tensor:
         info = torch.finfo(left.dtype)
-        if info.tiny ** (1 / (self.samples - 1)) < info.eps / 8:
+        if not self.reflected and info.tiny ** (1 / (self.samples - 1)) < info.eps / 8:
             # The logarithm of zero is slow, and the root of this is zero too beside a half.
             left = left.clamp_min(info.tiny)
         return super().lift(left, width)

@@ -22,7 +22,7 @@ def _permutation(keys: Tensor) -> Tensor:
     """Of the numbers below N, a random one for each column of uniforms ``[N, ...]``."""
     if len(keys) > _FEW or keys.dtype != torch.float64:
         return keys.argsort(0)
-    # How many are smaller than each; in double precision no two are equal.
+    # How many are smaller than each; in double precision two are as good as never equal.
     return (keys > keys.unsqueeze(1)).sum(0, dtype=torch.uint8)
 
 

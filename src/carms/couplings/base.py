@@ -67,10 +67,12 @@ class Coupling(ABC):
             indices: ``[N, *batch]`` categories, from ``sample``.
 
         Returns:
-            ``[N (N - 1) / 2, *batch]``, pairs in the order of ``torch.triu_indices(N, N, 1)``.
+            ``[N (N - 1) / 2, *batch]`` in the precision of ``probs``, pairs in the order of
+            ``torch.triu_indices(N, N, 1)``.
         """
         self._check_reachable(probs.shape[-1])
-        return self._with_epsilon(self._lift(check_probs(probs), indices)).reciprocal()
+        probs = check_probs(probs)
+        return self._with_epsilon(self._lift(probs, indices)).reciprocal().to(probs.dtype)
 
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
@@ -84,7 +86,7 @@ class Coupling(ABC):
         """``draw`` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
         indices, lift = self._draw(probs, generator)
-        return indices, self._with_epsilon(lift()).reciprocal_()
+        return indices, self._with_epsilon(lift()).reciprocal_().to(probs.dtype)
 
     @abstractmethod
     def _draw(

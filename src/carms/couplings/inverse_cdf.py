@@ -207,7 +207,8 @@ def _lift_by_pairs(copula: Copula, orders: Tensor, p: Tensor, indices: Tensor) -
     drawn = len(indices)
     total = torch.zeros((), dtype=p.dtype, device=p.device)
     # Of many categories, some of the orders at a time.
-    for some in orders.split(chunk_length(len(orders), _PAIRS // (drawn**2 * p.shape[1]))):
+    pairs = max(1, drawn**2 * p.shape[1])
+    for some in orders.split(chunk_length(len(orders), _PAIRS // pairs)):
         widths = p[some]
         left = (widths.cumsum(1) - widths).clamp_min(0)
         place = some.argsort(1)[:, indices]

@@ -51,7 +51,7 @@ class Carms(ScoreFunction):
     ) -> tuple[Tensor, tuple[Tensor]]:
         repeated = probs.expand(self.groups, *probs.shape)
         indices, ratio = self.coupling.draw_unchecked(repeated, generator)
-        return indices.flatten(0, 1), (ratio.to(probs.dtype),)
+        return indices.flatten(0, 1), (ratio,)
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         count = self.coupling.samples
