@@ -111,7 +111,7 @@ class InverseCDF(Coupling):
             for number, (order, partition) in enumerate(zip(orders, partitions, strict=True)):
                 indices = torch.where(choice == number, order[partition.category(u)], indices)
             return indices, partial(self._lift_by_order, orders, partitions, indices)
-        order = orders[choice]
+        order = orders.index_select(0, choice.flatten()).view(probs.shape)
         place = Partition.of(probs.gather(-1, order)).category(u)
         indices = order.movedim(-1, 0).gather(0, place)
         return indices, partial(self._lift, probs, indices)
@@ -199,7 +199,8 @@ def _mean_lift(
     columns = chunk_length(p.shape[1], _CHUNK // orders.numel())
     chunks = zip(p.split(columns, 1), index.split(columns, 1), strict=True)
     parts = [lift(*chunk) for chunk in chunks]
-    return torch.cat(parts, 1).unflatten(1, batch) if batch else parts[0].squeeze(1)
+    found = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+    return found.unflatten(1, batch) if batch else found.squeeze(1)
 
 
 def _lift_by_pairs(copula: Copula, orders: Tensor, p: Tensor, indices: Tensor) -> Tensor:
@@ -238,7 +239,7 @@ def _lift_by_table(
     for place, pairs in enumerate(later):
         # P(u <= end of this place, u' in each later one); less the same for the place before.
         joint = copula._joint(ends[place], ends[place:])
-        slices = joint[1:] - joint[:-1]
+        slices = joint.diff(dim=0)
         if before is None:
             table.index_add_(0, pairs, slices.flatten(0, 1))
         else:
