@@ -49,8 +49,9 @@ class Dirichlet(Copula):
         return False
 
     def _points(self, uniforms: Uniforms) -> Tensor:
-        exponentials = uniforms(self.samples).log_()
-        gaps = exponentials.div_(exponentials.sum(0))
+        # Exponentials but for their sign, which drops out.
+        logs = uniforms(self.samples).log_()
+        gaps = logs.div_(logs.sum(0))
         if not self.reflected:
             return integer_power(1 - gaps, self.samples - 1, in_place=True)
         return -torch.expm1((self.samples - 1) * torch.log1p(-gaps))
