@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -215,7 +215,8 @@ class Trainer:
             value = self.estimator.expectation(counted, logits, self.stream).mean()
         for parameter in self._parameters:
             parameter.grad = None
-        (-value).backward()
+        # Upwards.
+        value.backward(torch.full_like(value, -1))
         for optimiser in self.optimisers.values():
             optimiser.step()
         prior = self.model.prior
@@ -224,9 +225,10 @@ class Trainer:
                 prior.sub_(prior.grad, alpha=self.settings.prior_rate)
         return value.item()
 
-    def _precision(self) -> torch.autocast:
-        half = self.settings.precision == "bfloat16"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=half)
+    def _precision(self) -> AbstractContextManager[None]:
+        if self.settings.precision == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
 
     def _variances(self, images: Tensor) -> dict[str, float]:
         """Of the gradient with respect to the logits, at the same batch."""
