@@ -247,7 +247,7 @@ def _lift_by_table(
         before = slices
     # Of either category being the earlier one, in so many orders.
     table[:-1].div_(first.mul_(second).mul_(sets.shape[1]))
-    # For any two categories in either order: what is looked up is larger than the table.
+    # A row for any two categories in either order: this is smaller than what is looked up in it.
     square = table.to(dtype).index_select(0, pair_numbers(categories, p.device))
     first, second = take_pairs(indices)
     return square.gather(0, first.mul_(categories).add_(second))

@@ -30,6 +30,7 @@ class _LogLikelihood(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, pixels: Tensor, sign: Tensor) -> Tensor:
+        # One over the probability of each pixel as it is.
         inverse = (pixels * (sign * -math.log2(math.e))).exp2_().add_(1)
         ctx.save_for_backward(pixels, sign, inverse)
         together = math.gcd(inverse.shape[-1], 8)

@@ -215,7 +215,7 @@ class Trainer:
             value = self.estimator.expectation(counted, logits, self.stream).mean()
         for parameter in self._parameters:
             parameter.grad = None
-        # Upwards.
+        # The objective is to grow; this spares the graph a node for the sign.
         value.backward(torch.full_like(value, -1))
         for optimiser in self.optimisers.values():
             optimiser.step()
