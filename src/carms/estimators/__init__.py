@@ -9,6 +9,7 @@ from carms.estimators.arms import Arms, Disarm
 from carms.estimators.arsm import Arm, Arsm
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.carms import Carms, carms_g, carms_g_biased, carms_i, carms_s, carts
+from carms.estimators.carms_t import CarmsT
 from carms.estimators.direct_argmax import DirectArgmax
 from carms.estimators.disarm_tree import DisarmTree
 from carms.estimators.double_cv import DoubleCV
@@ -41,6 +42,7 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "carms-g-biased": carms_g_biased,
     "carms-i": carms_i,
     "carms-s": carms_s,
+    "carms-t": CarmsT,
     "carts": carts,
     "direct-argmax": DirectArgmax,
     "disarm": Disarm,
