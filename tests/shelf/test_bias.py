@@ -1,42 +1,19 @@
 """The bias of the biased is what theory says."""
 
 import itertools
-import math
 
 import pytest
 import torch
-from helpers import RandomTable, configurations, dirichlet_probs, generator, replicate
+from helpers import (
+    RandomTable,
+    configurations,
+    dirichlet_probs,
+    expected_gradient,
+    polynomial,
+    replicate,
+)
 
 import carms
-
-
-def expected_gradient(estimator, f, probs):
-    """``E g`` exactly, for estimators whose gradient depends on the hard sample alone."""
-    variables, categories = probs.shape
-    logits = probs.log().expand(20_000, variables, categories).clone().requires_grad_()
-    draw = estimator.sample(logits, generator())
-    value = estimator.surrogate(draw, f(draw.z))
-    (gradient,) = torch.autograd.grad(value.sum(), logits)
-    total, weight = torch.zeros_like(probs), 0.0
-    for point in itertools.product(range(categories), repeat=variables):
-        (rows,) = torch.where((draw.indices[0] == torch.tensor(point)).all(-1))
-        chance = math.prod(probs[d, c].item() for d, c in enumerate(point))
-        total += chance * gradient[rows[0]]
-        weight += chance
-        assert torch.equal(gradient[rows[0]], gradient[rows[-1]])
-    assert weight == pytest.approx(1)
-    return total
-
-
-def polynomial(degree, seed=0):
-    """A random polynomial of two variables of three categories, linear at degree 1."""
-    weights = torch.randn(4, degree, 2, 3, generator=generator(seed), dtype=torch.float64)
-
-    def f(z):
-        inner = torch.einsum("...dc,wkdc->...wk", z, weights)
-        return inner.prod(-1).sum(-1)
-
-    return f
 
 
 def true_gradient(f, probs):
