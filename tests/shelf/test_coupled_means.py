@@ -24,7 +24,7 @@ from carms.estimators.drawing import independent_samples
 COUPLED = [name for name in COPULAS if name != "independent"]
 # Their gradient depends on the hard sample alone, so that its expectation is a finite sum.
 WITHOUT_NOISE = ["gapped-st", "reinmax", "straight-through"]
-WITH_COUPLING = [*WITHOUT_NOISE, "gr-mc"]
+WITH_COUPLING = [*WITHOUT_NOISE, "gr-mc", "reinmax-cv", "reinmax-rao"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def variance(name, f, probs, **options):
     ("name", "limit"),
     [
         *(("reinmax", 0.8), ("gapped-st", 0.8), ("gr-mc", 0.8)),
-        ("straight-through", 0.95),
+        *(("reinmax-rao", 0.8), ("reinmax-cv", 0.8), ("straight-through", 0.95)),
     ],
 )
 def test_circular_samples_lower_the_variance(name, limit):

@@ -25,6 +25,8 @@ from carms.estimators.muprop import MuProp
 from carms.estimators.rebar import Rebar
 from carms.estimators.reinforce import Reinforce
 from carms.estimators.reinmax import ReinMax
+from carms.estimators.reinmax_cv import ReinMaxCV
+from carms.estimators.reinmax_rao import ReinMaxRao
 from carms.estimators.relax import Relax
 from carms.estimators.rodeo import Rodeo
 from carms.estimators.straight_through import StraightThrough
@@ -59,6 +61,8 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "rebar": Rebar,
     "reinforce": Reinforce,
     "reinmax": ReinMax,
+    "reinmax-cv": ReinMaxCV,
+    "reinmax-rao": ReinMaxRao,
     "relax": Relax,
     "rodeo": Rodeo,
     "st-gumbel-softmax": StraightThroughGumbelSoftmax,
