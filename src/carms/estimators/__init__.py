@@ -26,6 +26,9 @@ from carms.estimators.muprop import MuProp
 from carms.estimators.rebar import Rebar
 from carms.estimators.reinforce import Reinforce
 from carms.estimators.reinmax import ReinMax
+from carms.estimators.reinmax_cv import ReinMaxCV
+from carms.estimators.reinmax_loo import ReinMaxLoo
+from carms.estimators.reinmax_rao import ReinMaxRao
 from carms.estimators.relax import Relax
 from carms.estimators.rodeo import Rodeo
 from carms.estimators.straight_through import StraightThrough
@@ -61,6 +64,9 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "rebar": Rebar,
     "reinforce": Reinforce,
     "reinmax": ReinMax,
+    "reinmax-cv": ReinMaxCV,
+    "reinmax-loo": ReinMaxLoo,
+    "reinmax-rao": ReinMaxRao,
     "relax": Relax,
     "rodeo": Rodeo,
     "st-gumbel-softmax": StraightThroughGumbelSoftmax,
