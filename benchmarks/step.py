@@ -43,7 +43,7 @@ class Vae:
 
     def step(self, estimator: carms.estimators.Estimator) -> None:
         logits = self.model.logits(self.images)
-        elbo = self.model.log_weight(self.images, logits)
+        elbo = self.model.objective(self.images, logits, estimator)
         loss = -estimator.expectation(elbo, logits).mean()
         for optimiser in self.optimisers:
             optimiser.zero_grad()

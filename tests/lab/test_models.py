@@ -158,7 +158,7 @@ def test_variances():
     logits = model.logits(images).detach()
     many = logits.expand(40_000, 1, 2, 3).clone().requires_grad_()
     value = loorf.expectation(
-        lambda z: model.log_weight(images, many)(z), many, torch.Generator().manual_seed(0)
+        model.log_weight(images, logits), many, torch.Generator().manual_seed(0)
     )
     (rows,) = torch.autograd.grad(value.sum(), many)
     expected = rows.var(0).sum().item()
@@ -167,6 +167,24 @@ def test_variances():
     first, second = compare_variances(model, images, ["loorf", "exact"], 3, 500, seed=2)
     assert abs(first.variance - expected) < 6 * first.error
     assert second.variance < 1e-12
+
+
+def test_the_objective_holds_the_logits_of_hard_samples_fixed():
+    model, images = tiny()
+    logits = model.logits(images).detach().requires_grad_()
+    gradients = [
+        torch.autograd.grad(carms.expectation(f, logits, "exact").sum(), logits)[0]
+        for f in (
+            model.objective(images, logits, carms.make("loorf")),
+            model.log_weight(images, logits),
+        )
+    ]
+    torch.testing.assert_close(*gradients)
+    z = torch.nn.functional.one_hot(logits.argmax(-1), 3).to(logits.dtype).unsqueeze(0)
+    for name, reached in (("loorf", False), ("gumbel-softmax", True)):
+        values = model.objective(images, logits, carms.make(name))(z)
+        (slope,) = torch.autograd.grad(values.sum(), logits, allow_unused=True)
+        assert (slope is not None) == reached
 
 
 def test_measuring_a_variance_teaches_nothing():

@@ -197,31 +197,11 @@ def test_reinmax_cv_lies_between_reinmax_and_reinmax_rao(scale, other):
     assert not torch.allclose(gradient_of(carms.make("reinmax-cv", samples=4), f, logits), end)
 
 
-@pytest.mark.parametrize(
-    ("name", "limit"), [("reinmax-rao", 0.9), ("reinmax-cv", 0.9), ("reinmax-loo", 0.7)]
-)
-def test_successors_of_reinmax_have_less_variance(name, limit):
+@pytest.mark.parametrize("name", ["reinmax-rao", "reinmax-cv"])
+def test_successors_of_reinmax_have_less_variance(name):
     probs, f = dirichlet_probs(1.0, 3, 5, seed=2), network(3, 5)
     both = [
         replicate(carms.make(which, samples=4), lambda z, _: f(z), probs.log(), 4_000)[1]
         for which in (name, "reinmax")
     ]
-    assert both[0].variance.sum() < limit * both[1].variance.sum()
-
-
-@pytest.mark.parametrize("samples", [2, 5])
-def test_leaving_one_out_keeps_the_expectation_of_reinmax(samples):
-    probs, f = dirichlet_probs(1.0, 2, 3, seed=4, floor=0.1), polynomial(3)
-    expected = expected_gradient(carms.make("reinmax", samples=1), f, probs)
-    estimator = carms.make("reinmax-loo", samples=samples)
-    _, gradients = replicate(estimator, lambda z, _: f(z), probs.log(), 200_000)
-    assert gradients.agrees_with(expected)
-    assert not gradients.agrees_with(true_gradient(f, probs))
-
-
-def test_leaving_one_out_leaves_nothing_to_chance_where_f_is_linear():
-    probs, f = dirichlet_probs(1.0, 2, 3, seed=4, floor=0.1), polynomial(1)
-    logits = probs.log().expand(50, 2, 3).clone().requires_grad_()
-    gradient = gradient_of(carms.make("reinmax-loo", samples=3), f, logits)
-    torch.testing.assert_close(gradient, true_gradient(f, probs).expand(50, 2, 3))
-    assert gradient_of(carms.make("reinmax", samples=3), f, logits).var(0).max() > 1e-4
+    assert both[0].variance.sum() < 0.9 * both[1].variance.sum()

@@ -27,7 +27,6 @@ from carms.estimators.rebar import Rebar
 from carms.estimators.reinforce import Reinforce
 from carms.estimators.reinmax import ReinMax
 from carms.estimators.reinmax_cv import ReinMaxCV
-from carms.estimators.reinmax_loo import ReinMaxLoo
 from carms.estimators.reinmax_rao import ReinMaxRao
 from carms.estimators.relax import Relax
 from carms.estimators.rodeo import Rodeo
@@ -65,7 +64,6 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "reinforce": Reinforce,
     "reinmax": ReinMax,
     "reinmax-cv": ReinMaxCV,
-    "reinmax-loo": ReinMaxLoo,
     "reinmax-rao": ReinMaxRao,
     "relax": Relax,
     "rodeo": Rodeo,

@@ -55,12 +55,14 @@ class Estimator(ABC):
         unbiased: whether the expectation of the gradient is the gradient.
         black_box: whether ``f`` may be anything that returns a number.
         stateful: whether it learns from call to call.
+        soft: whether ``f`` sees soft samples in the value that is differentiated.
     """
 
     samples: int
     unbiased: bool = True
     black_box: bool = True
     stateful: bool = False
+    soft: bool = False
 
     def expectation(
         self,

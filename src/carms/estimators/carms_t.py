@@ -18,7 +18,7 @@ from carms.inputs import Distribution, Variables, check_values, holds, probabili
 from carms.one_hot import one_hot as as_one_hot
 from carms.options import whole_number
 from carms.pairs import take_pairs, weights_from_pairs
-from carms.precision import computing_dtype, precise_dtype
+from carms.precision import precise_dtype
 from carms.randomness import uniform
 
 __all__ = ["CarmsT"]
@@ -129,7 +129,8 @@ class CarmsT(torch.nn.Module, Estimator):
         # Both gates are zero. Their gradients tell `_OnePass` the upstream gradient and the values.
         centred = (values - values[0]).detach().to(gates.dtype)
         told = gate + (gates * centred).sum(0)
-        return (memory.weights.to(values.dtype) * values).sum(0) + told.to(values.dtype)
+        value: Tensor = (memory.weights.to(values.dtype) * values).sum(0) + told.to(values.dtype)
+        return value
 
     def _one_pass(self, logits: Tensor) -> bool:
         """Whether the slopes can come from the backward pass of the value itself."""
@@ -146,7 +147,8 @@ class CarmsT(torch.nn.Module, Estimator):
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         values, memory = check_values(fz, draw.indices.shape), draw.extra
-        assert isinstance(memory, Memory) and draw.relaxed is not None
+        assert isinstance(memory, Memory)
+        assert draw.relaxed is not None
         wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))
         value = (memory.weights * wide).sum(0)
         if wants_gradient(draw.variables.logits):

@@ -17,8 +17,6 @@ class Reparameterised(Estimator):
 
     unbiased = False
     black_box = False
-    soft = False
-    """Whether ``f`` sees soft samples; otherwise hard ones that only pass the gradient on."""
 
     def __init__(self, samples: int = 8) -> None:
         if samples < 1:

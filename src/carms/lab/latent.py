@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
+from carms.estimators import Estimator
 from carms.estimators.base import Objective
 from carms.estimators.drawing import independent_samples
 from carms.one_hot import one_hot
@@ -66,6 +67,14 @@ class LatentModel(nn.Module, ABC):
         over z of what it gives is what is maximised, the logarithm of the mean of its exponential
         what is reported.
         """
+
+    def objective(self, images: Tensor, logits: Tensor, estimator: Estimator) -> Objective:
+        """``log_weight`` as it is differentiated in training.
+
+        The derivative of ``log q(z)`` with respect to the logits, ``z`` being fixed, has the mean
+        zero over hard samples. It would add noise and nothing else, so the logits are held fixed.
+        """
+        return self.log_weight(images, logits if estimator.soft else logits.detach())
 
     @abstractmethod
     def pictures(self, images: Tensor, generator: torch.Generator) -> dict[str, Tensor]:

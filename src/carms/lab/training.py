@@ -206,7 +206,7 @@ class Trainer:
     def _update(self, images: Tensor) -> float:
         with self._precision():
             logits = self.model.logits(images)
-            elbo = self.model.log_weight(images, logits)
+            elbo = self.model.objective(images, logits, self.estimator)
 
             def counted(z: Tensor) -> Tensor:
                 self._evaluations = len(z)

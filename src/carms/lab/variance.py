@@ -72,7 +72,7 @@ def gradient_variance(
     with _learning_nothing(estimator):
         for _ in range(repetitions):
             leaf = logits.clone().requires_grad_()
-            value = estimator.expectation(model.log_weight(images, leaf), leaf, stream)
+            value = estimator.expectation(model.objective(images, leaf, estimator), leaf, stream)
             rows.append(torch.autograd.grad(value.sum(), leaf)[0])
     return torch.stack(rows).var(0).sum((-2, -1)).mean().item()
 
