@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from carms.constants import constant
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.couplings.partition import Partition
@@ -171,28 +172,31 @@ class CarmsT(torch.nn.Module, Estimator):
                 ratio = probs.new_ones(0, *probs.shape[:-1])
             else:
                 indices, ratio = self._coupling.draw_unchecked(probs, generator)
-            changed, reach, accepted = _change_one(probs, indices[self._sources], generator)
-            share = accepted * (_SHARE / self.neighbours)
-            weights = torch.full_like(share[:1], (1 - _SHARE) / self.base)
-            weights = weights.repeat(self.base, *[1] * (share.ndim - 1))
-            for source, rest in zip(self._sources, _SHARE / self.neighbours - share, strict=True):
-                weights[source] += rest
-            weights = torch.cat((weights, share))
-            used = self._past_count >= _ENOUGH if _alone(probs) else False
-            memory = Memory(
-                probs,
-                ratio,
-                weights.to(probs.dtype),
-                reach.to(probs.dtype),
-                (self._past * used).to(probs.device),
-                (self._past_count * used).to(probs.device),
-            )
+            changed, reach, accepted = _change_one(probs, self._sources(indices), generator)
+            weights = self._weights(accepted.to(probs.dtype))
+            past, past_count = self._past, self._past_count
+            if not _alone(probs) or past_count < _ENOUGH:
+                past, past_count = _nothing(probs.device)
+            memory = Memory(probs, ratio, weights, reach.to(probs.dtype), past, past_count)
             return torch.cat((indices, changed)), memory
 
-    @property
-    def _sources(self) -> list[int]:
-        """The base sample that each neighbour is made of."""
-        return [k % self.base for k in range(self.neighbours)]
+    def _weights(self, accepted: Tensor) -> Tensor:
+        """Of the evaluations in the value, ``[N, *batch]``: base samples in equal parts, but for a
+        small share that each neighbour has as far as it is ``accepted``, else its base sample.
+        """
+        each, share = (1 - _SHARE) / self.base, _SHARE / self.neighbours
+        weights = accepted.new_full((self.samples, *accepted.shape[1:]), each)
+        torch.mul(accepted, share, out=weights[self.base :])
+        for start in range(0, self.neighbours, self.base):
+            rest = accepted[start : start + self.base]
+            weights[: len(rest)].add_(share).sub_(rest, alpha=share)
+        return weights
+
+    def _sources(self, samples: Tensor) -> Tensor:
+        """Of ``samples [B, ...]`` or more, the base sample ``[K, ...]`` of each neighbour."""
+        if self.neighbours <= self.base:
+            return samples[: self.neighbours]
+        return samples[torch.arange(self.neighbours, device=samples.device) % self.base]
 
     def _gradient(
         self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor, upstream: Tensor
@@ -218,15 +222,12 @@ class CarmsT(torch.nn.Module, Estimator):
                 f"{self} needs finite slopes of f at its samples, got NaN or infinite ones; loorf "
                 "and carms-s take any f"
             )
-        sources = self._sources
-        change = z[sources] - z[base:]
-        ends = (slopes[sources] * change).sum((-2, -1)), (slopes[base:] * change).sum((-2, -1))
-        by_slopes = (ends[0] * unweighted[sources] + ends[1] * unweighted[base:]) / 2
-        by_values = values[sources] - values[base:]
-        share = memory.reach / (2 * self.neighbours)
-        seen_slopes, seen_values = (
-            ((share * each)[..., None, None] * change).sum(0) for each in (by_slopes, by_values)
-        )
+        change = self._sources(z) - z[base:]
+        here = (self._sources(slopes) * change).sum((-2, -1)) * self._sources(unweighted)
+        there = (slopes[base:] * change).sum((-2, -1)) * unweighted[base:]
+        both = torch.stack(((here + there) / 2, self._sources(values) - values[base:]))
+        both = (both * (memory.reach / (2 * self.neighbours)))[..., None, None]
+        seen_slopes, seen_values = (both * change).sum(1)
         terms = [trapezoid - seen_slopes]
         if base == 1:
             pairs = seen_values
@@ -234,26 +235,29 @@ class CarmsT(torch.nn.Module, Estimator):
             pairs = self._pairs(memory, z[:base], values[:base])
             terms.append(seen_values - pairs)
         scales = self._scales(memory, pairs, terms).to(probs.dtype)
+        gradient: Tensor = pairs
         for scale, term in zip(scales, terms, strict=True):
-            pairs = pairs + scale[..., None, None] * term
-        return pairs
+            gradient = gradient + scale[..., None, None] * term
+        return gradient
 
     def _pairs(self, memory: Memory, z: Tensor, values: Tensor) -> Tensor:
         """The estimate of ``carms-s`` on the base samples."""
         first, second = take_pairs(values)
         difference = (first - second) / (self.base * (self.base - 1))
         weights = weights_from_pairs(difference.unsqueeze(-1) * memory.ratio, self.base)
-        return (weights.unsqueeze(-1) * z).sum(0)
+        found: Tensor = (weights.unsqueeze(-1) * z).sum(0)
+        return found
 
     def _scales(self, memory: Memory, pairs: Tensor, terms: list[Tensor]) -> Tensor:
         own = moments(pairs, *terms)
         size = len(terms) + 1
-        past = memory.past[:size, :size].to(own.dtype)
-        scales = cross_fit(own, past, memory.past_count.to(own.dtype))
+        scales = cross_fit(own, memory.past[:size, :size], memory.past_count)
         if _alone(pairs) and self.training and not torch.compiler.is_compiling():
             # This call counts for the next ones.
-            self._past.mul_(_DECAY)[:size, :size] += own.view(size, size)
-            self._past_count.mul_(_DECAY).add_(1)
+            # New tensors: draws hold on to the old ones.
+            self._past = _DECAY * self._past
+            self._past[:size, :size] += own.view(size, size)
+            self._past_count = _DECAY * self._past_count + 1
         return scales
 
     def __repr__(self) -> str:
@@ -283,6 +287,12 @@ class _OnePass(torch.autograd.Function):
             found = ctx.estimator._gradient(memory, hard, values / some, slopes, some)
             gradient = found * upstream[..., None, None]
         return gradient.to(hard.dtype), None, None, *[None] * len(saved)
+
+
+@constant
+def _nothing(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Moments of no past calls, and their number."""
+    return torch.zeros(3, 3, device=device), torch.zeros((), device=device)
 
 
 def _alone(logits: Tensor) -> bool:
@@ -317,14 +327,14 @@ def _change_one(
     u = uniform((count + 1, *batch), generator, wide, probs.device)
     if not variables:
         return z, torch.zeros_like(u[1:]), torch.zeros_like(u[1:])
-    p = probs.to(wide)
-    p = (p / p.sum(-1, keepdim=True)).expand(count, *probs.shape)
-    leave = (1 - p.gather(-1, z.unsqueeze(-1)).squeeze(-1)).clamp_min(0)
+    total, p = probs.sum(-1, dtype=wide), probs.expand(count, *probs.shape)
+    leave = (1 - p.gather(-1, z.unsqueeze(-1)).squeeze(-1) / total).clamp_min_(0)
     # One random number for all, spread evenly: they tend to change different variables.
     spread = torch.arange(count, dtype=wide, device=probs.device) / count
     where = (u[0] + spread.view(-1, *[1] * len(batch))).frac()
     place = Partition.of(leave).category(where.unsqueeze(0)).squeeze(0).unsqueeze(-1)
     row = p.gather(-2, place.unsqueeze(-1).expand(*place.shape, probs.shape[-1])).squeeze(-2)
+    row = row / total.expand(z.shape).gather(-1, place)
     before = z.gather(-1, place)
     others = row.scatter(-1, before, 0)
     after = Partition.of(others).category(u[1:].unsqueeze(0)).squeeze(0).unsqueeze(-1)

@@ -39,23 +39,25 @@ def cross_fit(own: Tensor, past: Tensor, past_count: Tensor) -> Tensor:
         ``[K, *batch]``.
     """
     flat = own.reshape(-1, *own.shape[-2:])
-    others = flat.sum(0) + past - flat
+    others = (flat.sum(0) + past - flat).movedim(0, -1)
+    # No others have no moments either: whatever their number, the pull is towards 1.
+    count = (past_count + (len(flat) - 1)).clamp_min(1)
+    # A little of everything, so that nothing is divided by zero.
     tiny = torch.finfo(own.dtype).tiny
-    count = (past_count + (len(flat) - 1)).clamp_min(tiny)
-    gram, target = others[:, 1:, 1:], -others[:, 1:, 0]
+    gram, target = others[1:, 1:], -others[1:, 0]
     # The least squares of a single term, the sum of all.
-    square = gram.sum((-2, -1))
-    pull = square * (_TO_ONE / count) + tiny
-    common = ((target.sum(-1) + pull) / (square + pull)).unsqueeze(-1)
-    if target.shape[-1] == 2:
-        square = gram.diagonal(dim1=-2, dim2=-1)
-        pull = square * (_TO_COMMON / count) + tiny
-        common = _solve_two(square + pull, gram[:, 0, 1:], target + pull * common)
-    scales = torch.where(common.isfinite(), common, 1)
-    return scales.T.unflatten(1, own.shape[:-2]) if own.ndim > 2 else scales.squeeze(0)
+    square = gram.sum((0, 1))
+    pull = (square * (_TO_ONE / count)).add_(tiny)
+    scales = ((target.sum(0) + pull) / (square + pull)).unsqueeze(0)
+    if len(target) == 2:
+        square = gram.diagonal().movedim(-1, 0)
+        pull = (square * (_TO_COMMON / count)).add_(tiny)
+        scales = _solve_two(square + pull, gram[0, 1], target + pull * scales)
+    scales = scales.where(scales.isfinite(), 1)
+    return scales.unflatten(1, own.shape[:-2]) if own.ndim > 2 else scales.squeeze(1)
 
 
 def _solve_two(diagonal: Tensor, mixed: Tensor, target: Tensor) -> Tensor:
-    """The solution ``[E, 2]`` of symmetric systems by Cramer's rule."""
-    determinant = diagonal.prod(-1, keepdim=True) - mixed.square()
-    return (diagonal.flip(-1) * target - mixed * target.flip(-1)) / determinant
+    """The solutions ``[2, E]`` of symmetric systems by Cramer's rule."""
+    determinant = diagonal[0] * diagonal[1] - mixed.square()
+    return (diagonal.flip(0) * target - mixed * target.flip(0)) / determinant
