@@ -114,6 +114,7 @@ def compare(
     generator: torch.Generator | None = None,
     *,
     one_hot: bool = True,
+    terms: Tensor | None = None,
 ) -> Comparison:
     """Measure estimators on a problem of your own, taking turns.
 
@@ -125,6 +126,7 @@ def compare(
         replicates: independent gradients per estimator, at least 2.
         generator: source of randomness; the global one if None.
         one_hot: as for ``carms.expectation``.
+        terms: as for ``carms.expectation``.
 
     Examples:
         >>> f = lambda z: z[..., 0].sum(-1)
@@ -135,7 +137,7 @@ def compare(
     if whole_number("replicates", replicates) < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
     with torch.enable_grad():
-        problem = _Problem(f, logits, one_hot)
+        problem = _Problem(f, logits, one_hot, terms)
         categories = problem.logits.shape[-1]
         if not problem.logits.numel():
             shape = list(problem.logits.shape)
@@ -159,8 +161,10 @@ def compare(
 class _Problem:
     """``f`` and its logits, ready for many gradients with respect to them."""
 
-    def __init__(self, f: Objective, given: Distribution, one_hot: bool) -> None:
-        self.f, self.one_hot = f, one_hot
+    def __init__(
+        self, f: Objective, given: Distribution, one_hot: bool, terms: Tensor | None
+    ) -> None:
+        self.f, self.one_hot, self.terms = f, one_hot, terms
         self.binary = isinstance(given, Bernoulli)
         own = Variables.of(given).logits
         if self.binary:
@@ -173,7 +177,9 @@ class _Problem:
     def gradient(
         self, estimator: Estimator, generator: torch.Generator | None, f: Objective | None = None
     ) -> Tensor:
-        value = estimator.expectation(f or self.f, self.variables, generator, one_hot=self.one_hot)
+        value = estimator.expectation(
+            f or self.f, self.variables, generator, one_hot=self.one_hot, terms=self.terms
+        )
         # The graph of what `f` closes over is the user's: leave it usable.
         return torch.autograd.grad(value.sum(), self._leaf, retain_graph=True)[0]
 

@@ -20,6 +20,7 @@ def expectation(
     generator: torch.Generator | None = None,
     *,
     one_hot: bool = True,
+    terms: Tensor | None = None,
     **options: Any,
 ) -> Tensor:
     """Estimate ``E f(z)`` for ``z ~ Cat(softmax(logits))``, ready to be differentiated.
@@ -37,6 +38,10 @@ def expectation(
         samples: how many, N.
         generator: source of randomness; the global one if None.
         one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
+        terms: for an ``f`` that returns the terms ``[N, *batch, K]`` of a sum: ``[K, D]``, True (or
+            1) where a term depends on a variable. Each variable is then judged by its own terms
+            alone, which is unbiased all the same and has less variance. The value is that of the
+            whole sum.
         options: further options of the estimator.
 
     Returns:
@@ -62,4 +67,4 @@ def expectation(
             )
         if isinstance(made, torch.nn.Module):
             made.eval()  # nobody could use what it learned
-    return made.expectation(f, logits, generator, one_hot=one_hot)
+    return made.expectation(f, logits, generator, one_hot=one_hot, terms=terms)

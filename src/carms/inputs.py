@@ -15,6 +15,7 @@ __all__ = [
     "Distribution",
     "Variables",
     "check_probs",
+    "check_terms",
     "check_values",
     "holds",
     "probabilities",
@@ -126,23 +127,52 @@ def check_probs(probs: object) -> Tensor:
     return probs
 
 
-def check_values(values: object, samples: torch.Size) -> Tensor:
-    """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``."""
-    expected = samples[:-1]
+def check_terms(terms: object, variables: int) -> Tensor:
+    """Which term depends on which variable: zeros and ones ``[K, D]``, at least a one for each."""
+    if not isinstance(terms, Tensor):
+        raise TypeError(
+            f"terms must be a tensor [K, D] of zeros and ones, got {type(terms).__name__}"
+        )
+    if terms.ndim != 2 or terms.shape[1] != variables:
+        raise ValueError(
+            f"terms must be [K, D]: a row for each term, a column for each of the D = {variables} "
+            f"variables; got shape {list(terms.shape)}"
+        )
+    if terms.dtype != torch.bool and holds(lambda: ((terms != 0) & (terms != 1)).any()):
+        raise ValueError(
+            "terms must be zeros and ones (or a boolean mask), got other numbers; weights of the "
+            "terms belong into f"
+        )
+    if holds(lambda: (terms == 0).all(0).any()):
+        lonely = (terms == 0).all(0).nonzero().flatten().tolist()
+        raise ValueError(
+            f"no term depends on variable {', '.join(map(str, lonely))}: it would learn nothing; "
+            "each column of terms needs a one"
+        )
+    return terms
+
+
+def check_values(values: object, samples: torch.Size, terms: int | None = None) -> Tensor:
+    """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``, or
+    ``[N, *batch, K]`` of K terms.
+    """
+    expected, what = samples[:-1], "[N, *batch]"
+    if terms is not None:
+        expected, what = torch.Size((*expected, terms)), "[N, *batch, K]"
     shape = list(expected)
     if not isinstance(values, Tensor):
-        raise TypeError(
-            f"f must return a tensor [N, *batch] = {shape}, got {type(values).__name__}"
-        )
+        raise TypeError(f"f must return a tensor {what} = {shape}, got {type(values).__name__}")
     if values.shape != expected:
+        each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = ""
-        if values.shape == samples:
+        if terms is None and values.shape == samples:
             hint = (
                 f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of one "
-                "example: for a batch of single variables use logits.unsqueeze(-2)"
+                "example: for a batch of single variables use logits.unsqueeze(-2), and for one "
+                f"term of a sum per variable give terms=torch.eye({samples[-1]})"
             )
         raise ValueError(
-            f"f must return one value per sample, [N, *batch] = {shape}, "
+            f"f must return one value per {each}, {what} = {shape}, "
             f"got shape {list(values.shape)}{hint}"
         )
     if not values.is_floating_point():

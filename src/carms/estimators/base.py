@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from carms.inputs import Distribution, Variables
+from carms.inputs import Distribution, Variables, check_terms, check_values
 from carms.one_hot import one_hot
 
 __all__ = ["Draw", "Estimator", "Objective", "plain_numerics", "put_gradient"]
@@ -55,12 +55,14 @@ class Estimator(ABC):
         unbiased: whether the expectation of the gradient is the gradient.
         black_box: whether ``f`` may be anything that returns a number.
         stateful: whether it learns from call to call.
+        no_terms: why it does not take ``terms``; empty if it does.
     """
 
     samples: int
     unbiased: bool = True
     black_box: bool = True
     stateful: bool = False
+    no_terms: str = ""
 
     def expectation(
         self,
@@ -69,6 +71,7 @@ class Estimator(ABC):
         generator: torch.Generator | None = None,
         *,
         one_hot: bool = True,
+        terms: Tensor | None = None,
     ) -> Tensor:
         """An estimate ``[*batch]`` of ``E f(z)`` that can be differentiated.
 
@@ -77,18 +80,31 @@ class Estimator(ABC):
             logits: ``[*batch, D, C]``, or a Categorical, OneHotCategorical or Bernoulli.
             generator: source of randomness; the global one if None.
             one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead.
+            terms: ``[K, D]``, True where a term depends on a variable; ``f`` then returns the
+                terms ``[N, *batch, K]`` of a sum.
         """
         self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
-        return self.surrogate(draw, f(draw.z if one_hot else draw.indices.clone()))
+        return self.surrogate(draw, f(draw.z if one_hot else draw.indices.clone()), terms)
 
     @abstractmethod
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         """The first half of ``expectation``: where to evaluate ``f``."""
 
     @abstractmethod
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        """The second half: from the values ``fz [N, *batch]`` to value and gradients."""
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        """The second half: from the values ``fz [N, *batch]`` to value and gradients; from
+        ``[N, *batch, K]`` if there are ``terms [K, D]``.
+        """
+
+    def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
+        """``fz`` as it is, if it has a value for each sample, and each term if there are any."""
+        if terms is None:
+            return check_values(fz, draw.indices.shape)
+        if self.no_terms:
+            raise ValueError(f"{self} takes no terms: {self.no_terms}; let f return their sum")
+        check_terms(terms, draw.indices.shape[-1])
+        return check_values(fz, draw.indices.shape, len(terms))
 
     def _check_one_hot(self, one_hot: bool) -> None:
         if not one_hot and not self.black_box:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
-from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.inputs import Distribution, Variables, probabilities
 
 __all__ = ["Reparameterised"]
 
@@ -17,6 +17,7 @@ class Reparameterised(Estimator):
 
     unbiased = False
     black_box = False
+    no_terms = "the slope of f with respect to a variable leaves out all other terms already"
     soft = False
     """Whether ``f`` sees soft samples; otherwise hard ones that only pass the gradient on."""
 
@@ -38,8 +39,8 @@ class Reparameterised(Estimator):
                 draw, relaxed=relaxed if self.soft else draw.one_hot(wide.dtype) + relaxed
             )
 
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        fz = check_values(fz, draw.indices.shape)
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        fz = self._check_values(draw, fz, terms)
         if not torch.compiler.is_compiling() and not _leads_to(fz, draw.relaxed):
             raise ValueError(
                 f"{self} needs a differentiable f, but its values do not depend on z in a way that "
