@@ -32,7 +32,9 @@ def expectation(
         f: takes samples ``[N, *batch, D, C]``, one-hot, and returns values ``[N, *batch]``. With a
             Bernoulli, samples are zeros and ones ``[N, *batch, D]``.
         logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
-            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``.
+            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``. Or a tuple
+            of these, groups of variables with different numbers of categories: ``f`` then takes
+            the samples of each group as an argument of its own.
         estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
             has its own samples and options.
         samples: how many, N.

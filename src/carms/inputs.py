@@ -3,16 +3,20 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
+from carms.groups import join, split
+from carms.one_hot import one_hot
 from carms.precision import computing_dtype
 from carms.softmax import softmax
 
 __all__ = [
     "Distribution",
+    "Group",
     "Variables",
     "check_probs",
     "check_terms",
@@ -21,7 +25,8 @@ __all__ = [
     "probabilities",
 ]
 
-Distribution = Tensor | Categorical | OneHotCategorical | Bernoulli
+Group = Tensor | Categorical | OneHotCategorical | Bernoulli
+Distribution = Group | tuple[Group, ...]
 
 
 @dataclass(frozen=True)
@@ -30,18 +35,41 @@ class Variables:
 
     Attributes:
         binary: they came as a Bernoulli, whose samples are zeros and ones ``[*batch, D]``.
+        groups: they came as a tuple; ``f`` sees a tensor for each of these.
     """
 
     logits: Tensor
     binary: bool = False
+    groups: tuple["Variables", ...] = ()
 
-    def seen(self, z: Tensor) -> Tensor:
-        """What ``f`` sees of ``z [..., D, C]``: of a Bernoulli, the category one alone."""
-        return z[..., 1] if self.binary else z
+    def samples(self, indices: Tensor) -> Any:
+        """What ``f`` sees of categories ``[..., D]``: one-hot ``[..., D, C]`` in the dtype of the
+        logits; of a Bernoulli, zeros and ones ``[..., D]``; of groups, a tuple of these.
+        """
+        if self.groups:
+            parts = zip(self.groups, self.indices(indices), strict=True)
+            return tuple(group.samples(part) for group, part in parts)
+        dtype = self.logits.dtype
+        return indices.to(dtype) if self.binary else one_hot(indices, self.logits.shape[-1], dtype)
+
+    def soft_samples(self, z: Tensor) -> Any:
+        """What ``f`` sees of soft samples ``[..., D, C]``, in the shapes of ``samples``."""
+        if self.groups:
+            parts = zip(self.groups, split(z, [each.logits for each in self.groups]), strict=True)
+            return tuple(group.soft_samples(part) for group, part in parts)
+        return (z[..., 1] if self.binary else z).to(self.logits.dtype)
+
+    def indices(self, indices: Tensor) -> Any:
+        """Categories ``[..., D]`` as they are; of groups, a tuple."""
+        if not self.groups:
+            return indices
+        return indices.split([each.logits.shape[-2] for each in self.groups], -1)
 
     @staticmethod
     def of(given: Distribution) -> "Variables":
-        """Take logits or a distribution as the user has it."""
+        """Take logits, a distribution or a tuple of groups as the user has it."""
+        if isinstance(given, tuple):
+            return _side_by_side(tuple(map(Variables.of, given)))
         if isinstance(given, Bernoulli):
             return Variables(_bernoulli_logits(given), binary=True)
         logits = _categorical_logits(given) if isinstance(given, Categorical) else given
@@ -63,6 +91,21 @@ class Variables:
         if logits.shape[-1] < 2:
             raise ValueError(f"a variable needs at least 2 categories, got logits of shape {shape}")
         return Variables(logits)
+
+
+def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
+    """Groups of variables as one, if their batch shapes are equal."""
+    if not groups or any(group.groups for group in groups):
+        raise ValueError(
+            "a tuple of logits must hold one or more groups [*batch, D, C], and no tuples"
+        )
+    batches = [list(group.logits.shape[:-2]) for group in groups]
+    if any(batch != batches[0] for batch in batches):
+        raise ValueError(
+            "all groups must have the same batch shape, as in [*batch, D, C]; got "
+            f"{' and '.join(map(str, batches))}"
+        )
+    return Variables(join([group.logits for group in groups]), groups=groups)
 
 
 def _categorical_logits(given: Categorical) -> Tensor:

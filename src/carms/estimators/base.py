@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,9 +12,9 @@ from torch import Tensor
 from carms.inputs import Distribution, Variables, check_terms, check_values
 from carms.one_hot import one_hot
 
-__all__ = ["Draw", "Estimator", "Objective", "plain_numerics", "put_gradient"]
+__all__ = ["Draw", "Estimator", "Objective", "evaluate", "plain_numerics", "put_gradient"]
 
-Objective = Callable[[Tensor], Tensor]
+Objective = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,13 @@ class Draw:
     relaxed: Tensor | None = None
 
     @property
-    def z(self) -> Tensor:
+    def z(self) -> Any:
         """The samples as ``f`` sees them: one-hot ``[N, *batch, D, C]`` in the dtype of the logits;
-        of a Bernoulli, zeros and ones ``[N, *batch, D]``.
+        of a Bernoulli, zeros and ones ``[N, *batch, D]``; of groups, a tuple of these.
         """
-        dtype = self.variables.logits.dtype
         if self.relaxed is not None:
-            return self.variables.seen(self.relaxed).to(dtype)
-        return self.indices.to(dtype) if self.variables.binary else self.one_hot(dtype)
+            return self.variables.soft_samples(self.relaxed)
+        return self.variables.samples(self.indices)
 
     def one_hot(self, dtype: torch.dtype) -> Tensor:
         """The samples as one-hot vectors ``[N, *batch, D, C]``, whatever ``f`` sees."""
@@ -77,7 +77,8 @@ class Estimator(ABC):
 
         Args:
             f: takes ``[N, *batch, D, C]`` one-hot samples and returns ``[N, *batch]``.
-            logits: ``[*batch, D, C]``, or a Categorical, OneHotCategorical or Bernoulli.
+            logits: ``[*batch, D, C]``, or a Categorical, OneHotCategorical or Bernoulli, or a tuple
+                of groups; ``f`` then takes an argument for each.
             generator: source of randomness; the global one if None.
             one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead.
             terms: ``[K, D]``, True where a term depends on a variable; ``f`` then returns the
@@ -85,7 +86,7 @@ class Estimator(ABC):
         """
         self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
-        return self.surrogate(draw, f(draw.z if one_hot else draw.indices.clone()), terms)
+        return self.surrogate(draw, evaluate(f, draw, one_hot), terms)
 
     @abstractmethod
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
@@ -115,6 +116,12 @@ class Estimator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"
+
+
+def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
+    """What ``f`` makes of the samples, or of their indices; groups are an argument each."""
+    seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
+    return f(*seen) if draw.variables.groups else f(seen)
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
