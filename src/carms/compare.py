@@ -14,7 +14,7 @@ from torch.distributions import Bernoulli
 from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.estimators.exact import MAX_CONFIGURATIONS, Exact
-from carms.inputs import Distribution, Group, Variables
+from carms.inputs import Distribution, Variables
 from carms.options import whole_number
 from carms.precision import precise_dtype
 
@@ -165,14 +165,15 @@ class _Problem:
         self, f: Objective, given: Distribution, one_hot: bool, terms: Tensor | None
     ) -> None:
         self.f, self.one_hot, self.terms = f, one_hot, terms
-        groups = given if isinstance(given, tuple) else (given,)
-        self._binary = [isinstance(group, Bernoulli) for group in groups]
+        variables = Variables.of(given)
+        groups = variables.groups or (variables,)
+        self._binary = [group.binary for group in groups]
         self._leaves = [_leaf(group) for group in groups]
         own = tuple(
             Bernoulli(logits=leaf) if binary else leaf
             for leaf, binary in zip(self._leaves, self._binary, strict=True)
         )
-        self.variables: Distribution = own if isinstance(given, tuple) else own[0]
+        self.variables: Distribution = own if variables.groups else own[0]
         self.logits = Variables.of(self.variables).logits
 
     def gradient(
@@ -208,11 +209,11 @@ class _Problem:
         return torch.cat((*indices, (relaxed * numbers).unsqueeze(-1)), -1)
 
 
-def _leaf(group: Group) -> Tensor:
+def _leaf(group: Variables) -> Tensor:
     """The logits with respect to which to differentiate: those of one, if it is a Bernoulli."""
-    own = Variables.of(group).logits
-    if isinstance(group, Bernoulli):
-        # Not `group.logits`, which torch clamps and then remembers.
+    own = group.logits
+    if group.binary:
+        # Not the `logits` of the distribution, which torch clamps and then remembers.
         own = (own[..., 1] - own[..., 0]).clamp_max(torch.finfo(own.dtype).max)
     return own if own.requires_grad else own.detach().clone().requires_grad_()
 

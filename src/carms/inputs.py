@@ -16,7 +16,6 @@ from carms.softmax import softmax
 
 __all__ = [
     "Distribution",
-    "Group",
     "Variables",
     "check_probs",
     "check_terms",
