@@ -89,7 +89,7 @@ def test_unbiased_on_the_ring(options):
     "name", [n for n in TAKES if carms.make(n, samples=4).unbiased and n != "exact"]
 )
 def test_unbiased(name):
-    replicates = 20_000 if name == "unord" else 50_000
+    replicates = {"carms-g": 200_000, "unord": 20_000}.get(name, 50_000)
     estimator = carms.make(name, samples=4)
     assert_unbiased(estimator, "factors", 1.0, replicates, categories_for(name))
 
@@ -109,10 +109,9 @@ def results(name, f, logits, terms=None, seed=9, **options):
 def test_only_its_own_terms_move_a_variable(name):
     categories = categories_for(name)
     f, other = (Terms(MASKS["reward-to-go"], categories, seed=seed) for seed in (0, 1))
-    other.tables[0] = f.tables[0]
     logits = logits_of(50, 3, categories)
     _, gradient = results(name, f, logits, f.mask)
-    # The last variable is in the last term alone: replace the others.
+    # The last variable is in the last term alone: the others are replaced.
     other.tables[2] = f.tables[2]
     _, replaced = results(name, other, logits, f.mask)
     if name == "exact":
@@ -285,7 +284,7 @@ def test_half_precision_sums_are_not_rounded():
     torch.testing.assert_close(gradient, expected, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["loorf", "carms-s", "carms-i", "reinforce"])
+@pytest.mark.parametrize("name", ["loorf", "carms-s"])
 def test_compiled_and_mapped(name):
     estimator = carms.make(name, samples=4)
     weight = torch.randn(3, 3, generator=generator(1))
@@ -303,9 +302,6 @@ def test_compiled_and_mapped(name):
     mapped = torch.func.vmap(torch.func.grad(loss), randomness="different")(logits.detach())
     assert mapped.shape == logits.shape
     assert mapped.abs().sum() > 0
-
-
-# Errors.
 
 
 def one_each(z):
