@@ -171,17 +171,18 @@ class Moments:
         return bool(z.max() < z_limit(z.numel()))
 
 
-def replicate(estimator, f, logits, replicates, *, wrap=None, chunk=10_000, seed=0):
+def replicate(estimator, f, logits, replicates, *, wrap=None, chunk=10_000, seed=0, terms=None):
     """Moments of value and gradient over replicates that are a batch dimension.
 
-    ``f`` takes samples and the logits ``[chunk, ...]`` that they were drawn from.
+    ``f`` takes samples and the logits ``[chunk, ...]`` that they were drawn from; ``wrap`` makes
+    of such logits what the estimator is given.
     """
     source, values, gradients = generator(seed), Moments(), Moments()
     for start in range(0, replicates, chunk):
         rows = min(chunk, replicates - start)
         leaf = logits.expand(rows, *logits.shape).clone().requires_grad_()
         given = wrap(leaf) if wrap else leaf
-        value = estimator.expectation(lambda z, leaf=leaf: f(z, leaf), given, source)
+        value = estimator.expectation(lambda *z, leaf=leaf: f(*z, leaf), given, source, terms=terms)
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
         values.add(value.detach())
         gradients.add(gradient)

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, Objective, plain_numerics
+from carms.estimators.base import Draw, Objective, evaluate, plain_numerics
 from carms.estimators.drawing import independent_samples
 from carms.inputs import Distribution, Variables, check_values, probabilities
 from carms.options import whole_number
@@ -66,8 +66,7 @@ def importance_bound(
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
         draw = Draw(variables, independent_samples(probs, samples, generator))
-    given = log_weight(draw.z if one_hot else draw.indices.clone())
-    values = check_values(given, draw.indices.shape)
+    values = check_values(evaluate(log_weight, draw, one_hot), draw.indices.shape)
     bound = values.logsumexp(0) - math.log(samples)
     if not torch.is_grad_enabled():
         return bound

@@ -114,6 +114,7 @@ def compare(
     generator: torch.Generator | None = None,
     *,
     one_hot: bool = True,
+    terms: Tensor | None = None,
 ) -> Comparison:
     """Measure estimators on a problem of your own, taking turns.
 
@@ -125,6 +126,7 @@ def compare(
         replicates: independent gradients per estimator, at least 2.
         generator: source of randomness; the global one if None.
         one_hot: as for ``carms.expectation``.
+        terms: as for ``carms.expectation``.
 
     Examples:
         >>> f = lambda z: z[..., 0].sum(-1)
@@ -135,7 +137,7 @@ def compare(
     if whole_number("replicates", replicates) < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
     with torch.enable_grad():
-        problem = _Problem(f, logits, one_hot)
+        problem = _Problem(f, logits, one_hot, terms)
         categories = problem.logits.shape[-1]
         if not problem.logits.numel():
             shape = list(problem.logits.shape)
@@ -159,23 +161,30 @@ def compare(
 class _Problem:
     """``f`` and its logits, ready for many gradients with respect to them."""
 
-    def __init__(self, f: Objective, given: Distribution, one_hot: bool) -> None:
-        self.f, self.one_hot = f, one_hot
-        self.binary = isinstance(given, Bernoulli)
-        own = Variables.of(given).logits
-        if self.binary:
-            # Not `given.logits`, which torch clamps and then remembers.
-            own = (own[..., 1] - own[..., 0]).clamp_max(torch.finfo(own.dtype).max)
-        self._leaf = own if own.requires_grad else own.detach().clone().requires_grad_()
-        self.variables: Distribution = Bernoulli(logits=self._leaf) if self.binary else self._leaf
+    def __init__(
+        self, f: Objective, given: Distribution, one_hot: bool, terms: Tensor | None
+    ) -> None:
+        self.f, self.one_hot, self.terms = f, one_hot, terms
+        variables = Variables.of(given)
+        groups = variables.groups or (variables,)
+        self._binary = [group.binary for group in groups]
+        self._leaves = [_leaf(group) for group in groups]
+        own = tuple(
+            Bernoulli(logits=leaf) if binary else leaf
+            for leaf, binary in zip(self._leaves, self._binary, strict=True)
+        )
+        self.variables: Distribution = own if variables.groups else own[0]
         self.logits = Variables.of(self.variables).logits
 
     def gradient(
         self, estimator: Estimator, generator: torch.Generator | None, f: Objective | None = None
     ) -> Tensor:
-        value = estimator.expectation(f or self.f, self.variables, generator, one_hot=self.one_hot)
+        value = estimator.expectation(
+            f or self.f, self.variables, generator, one_hot=self.one_hot, terms=self.terms
+        )
         # The graph of what `f` closes over is the user's: leave it usable.
-        return torch.autograd.grad(value.sum(), self._leaf, retain_graph=True)[0]
+        found = torch.autograd.grad(value.sum(), self._leaves, retain_graph=True)
+        return torch.cat([each.flatten() for each in found])
 
     def exact_gradient(self) -> Tensor | None:
         """By enumeration, where that is feasible."""
@@ -185,18 +194,28 @@ class _Problem:
             return None
         return self.gradient(Exact(), None)
 
-    def as_indices(self, z: Tensor) -> Tensor:
+    def as_indices(self, *seen: Tensor) -> Tensor:
         """``[N, *batch, D + 1]`` from what ``f`` was given: categories, and a number of its own for
         every relaxed point, which is no other.
         """
         if not self.one_hot:
-            return torch.nn.functional.pad(z, (0, 1))
-        if self.binary:
-            indices, relaxed = (z > 0.5).long(), (z % 1 != 0).any(-1)
-        else:
-            indices, relaxed = z.argmax(-1), (z.amax(-1) < 1).any(-1)
-        numbers = torch.arange(1, relaxed.numel() + 1, device=z.device).view(relaxed.shape)
-        return torch.cat((indices, (relaxed * numbers).unsqueeze(-1)), -1)
+            return torch.nn.functional.pad(torch.cat(seen, -1), (0, 1))
+        indices, soft = list[Tensor](), list[Tensor]()
+        for z, binary in zip(seen, self._binary, strict=True):
+            indices.append((z > 0.5).long() if binary else z.argmax(-1))
+            soft.append((z % 1 != 0).any(-1) if binary else (z.amax(-1) < 1).any(-1))
+        relaxed = torch.stack(soft).any(0)
+        numbers = torch.arange(1, relaxed.numel() + 1, device=relaxed.device).view(relaxed.shape)
+        return torch.cat((*indices, (relaxed * numbers).unsqueeze(-1)), -1)
+
+
+def _leaf(group: Variables) -> Tensor:
+    """The logits with respect to which to differentiate: those of one, if it is a Bernoulli."""
+    own = group.logits
+    if group.binary:
+        # Not the `logits` of the distribution, which torch clamps and then remembers.
+        own = (own[..., 1] - own[..., 0]).clamp_max(torch.finfo(own.dtype).max)
+    return own if own.requires_grad else own.detach().clone().requires_grad_()
 
 
 class _Run:
@@ -244,14 +263,14 @@ class _Run:
             milliseconds=statistics.median(self.times) * 1e3,
         )
 
-    def _counting(self, z: Tensor) -> Tensor:
-        indices = self.problem.as_indices(z)
+    def _counting(self, *seen: Tensor) -> Tensor:
+        indices = self.problem.as_indices(*seen)
         rows = indices.reshape(indices.shape[0], -1, indices.shape[-1])
         labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
         ordered = labels.view(rows.shape[:2]).sort(0).values
         self.examples += rows.shape[1]
         self.distinct += rows.shape[1] + int((ordered[1:] != ordered[:-1]).sum())
-        return self.problem.f(z)
+        return self.problem.f(*seen)
 
 
 def _now(device: torch.device) -> float:

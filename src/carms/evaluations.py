@@ -73,11 +73,13 @@ def neighbours(z: Tensor, probs: Tensor) -> Tensor:
 
 def neighbour_table(fz: Tensor, z: Tensor, categories: int) -> Tensor:
     """``[N, *batch, D, C]``: f with one variable set to each category, the others as in ``z``,
-    from the values ``fz`` at the ``neighbours`` of ``z``.
+    from the values ``fz [..., D]`` at the ``neighbours`` of ``z``, for each variable its own, or
+    ``[..., 1]`` for all.
     """
     samples, *batch, variables = z.shape
-    here = fz[:samples].view(samples, *batch, 1, 1).expand(*z.shape, 1)
-    there = fz[samples:].view(samples, variables, categories - 1, *batch)
-    by_shift = torch.cat((here, there.movedim((1, 2), (-2, -1))), -1)
+    here = fz[:samples].expand(z.shape).unsqueeze(-1)
+    there = fz[samples:].view(samples, variables, categories - 1, *batch, fz.shape[-1])
+    there = there.expand(*there.shape[:-1], variables).diagonal(dim1=1, dim2=-1)
+    by_shift = torch.cat((here, there.movedim(1, -1)), -1)
     shift = torch.arange(categories, device=z.device) - z.unsqueeze(-1)
     return by_shift.gather(-1, shift % categories)

@@ -20,6 +20,7 @@ def expectation(
     generator: torch.Generator | None = None,
     *,
     one_hot: bool = True,
+    terms: Tensor | None = None,
     **options: Any,
 ) -> Tensor:
     """Estimate ``E f(z)`` for ``z ~ Cat(softmax(logits))``, ready to be differentiated.
@@ -31,12 +32,18 @@ def expectation(
         f: takes samples ``[N, *batch, D, C]``, one-hot, and returns values ``[N, *batch]``. With a
             Bernoulli, samples are zeros and ones ``[N, *batch, D]``.
         logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
-            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``.
+            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``. Or a tuple
+            of these, groups of variables with different numbers of categories: ``f`` then takes
+            the samples of each group as an argument of its own.
         estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
             has its own samples and options.
         samples: how many, N.
         generator: source of randomness; the global one if None.
         one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
+        terms: for an ``f`` that returns the terms ``[N, *batch, K]`` of a sum: ``[K, D]``, True (or
+            1) where a term depends on a variable. Each variable is then judged by its own terms
+            alone, which is unbiased all the same and has less variance. The value is that of the
+            whole sum.
         options: further options of the estimator.
 
     Returns:
@@ -62,4 +69,4 @@ def expectation(
             )
         if isinstance(made, torch.nn.Module):
             made.eval()  # nobody could use what it learned
-    return made.expectation(f, logits, generator, one_hot=one_hot)
+    return made.expectation(f, logits, generator, one_hot=one_hot, terms=terms)

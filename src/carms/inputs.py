@@ -3,11 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
+from carms.groups import join, split
+from carms.one_hot import one_hot
 from carms.precision import computing_dtype
 from carms.softmax import softmax
 
@@ -15,12 +18,14 @@ __all__ = [
     "Distribution",
     "Variables",
     "check_probs",
+    "check_terms",
     "check_values",
     "holds",
     "probabilities",
 ]
 
-Distribution = Tensor | Categorical | OneHotCategorical | Bernoulli
+Group = Tensor | Categorical | OneHotCategorical | Bernoulli
+Distribution = Group | tuple[Group, ...]
 
 
 @dataclass(frozen=True)
@@ -29,18 +34,41 @@ class Variables:
 
     Attributes:
         binary: they came as a Bernoulli, whose samples are zeros and ones ``[*batch, D]``.
+        groups: they came as a tuple; ``f`` sees a tensor for each of these.
     """
 
     logits: Tensor
     binary: bool = False
+    groups: tuple["Variables", ...] = ()
 
-    def seen(self, z: Tensor) -> Tensor:
-        """What ``f`` sees of ``z [..., D, C]``: of a Bernoulli, the category one alone."""
-        return z[..., 1] if self.binary else z
+    def samples(self, indices: Tensor) -> Any:
+        """What ``f`` sees of categories ``[..., D]``: one-hot ``[..., D, C]`` in the dtype of the
+        logits; of a Bernoulli, zeros and ones ``[..., D]``; of groups, a tuple of these.
+        """
+        if self.groups:
+            parts = zip(self.groups, self.indices(indices), strict=True)
+            return tuple(group.samples(part) for group, part in parts)
+        dtype = self.logits.dtype
+        return indices.to(dtype) if self.binary else one_hot(indices, self.logits.shape[-1], dtype)
+
+    def soft_samples(self, z: Tensor) -> Any:
+        """What ``f`` sees of soft samples ``[..., D, C]``, in the shapes of ``samples``."""
+        if self.groups:
+            parts = zip(self.groups, split(z, [each.logits for each in self.groups]), strict=True)
+            return tuple(group.soft_samples(part) for group, part in parts)
+        return (z[..., 1] if self.binary else z).to(self.logits.dtype)
+
+    def indices(self, indices: Tensor) -> Any:
+        """Categories ``[..., D]`` as they are; of groups, a tuple."""
+        if not self.groups:
+            return indices
+        return indices.split([each.logits.shape[-2] for each in self.groups], -1)
 
     @staticmethod
     def of(given: Distribution) -> "Variables":
-        """Take logits or a distribution as the user has it."""
+        """Take logits, a distribution or a tuple of groups as the user has it."""
+        if isinstance(given, tuple):
+            return _side_by_side(tuple(map(Variables.of, given)))
         if isinstance(given, Bernoulli):
             return Variables(_bernoulli_logits(given), binary=True)
         logits = _categorical_logits(given) if isinstance(given, Categorical) else given
@@ -62,6 +90,21 @@ class Variables:
         if logits.shape[-1] < 2:
             raise ValueError(f"a variable needs at least 2 categories, got logits of shape {shape}")
         return Variables(logits)
+
+
+def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
+    """Groups of variables as one, if their batch shapes are equal."""
+    if not groups or any(group.groups for group in groups):
+        raise ValueError(
+            "a tuple of logits must hold one or more groups [*batch, D, C], and no tuples"
+        )
+    batches = [list(group.logits.shape[:-2]) for group in groups]
+    if any(batch != batches[0] for batch in batches):
+        raise ValueError(
+            "all groups must have the same batch shape, as in [*batch, D, C]; got "
+            f"{' and '.join(map(str, batches))}"
+        )
+    return Variables(join([group.logits for group in groups]), groups=groups)
 
 
 def _categorical_logits(given: Categorical) -> Tensor:
@@ -126,23 +169,52 @@ def check_probs(probs: object) -> Tensor:
     return probs
 
 
-def check_values(values: object, samples: torch.Size) -> Tensor:
-    """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``."""
-    expected = samples[:-1]
+def check_terms(terms: object, variables: int) -> Tensor:
+    """Which term depends on which variable: zeros and ones ``[K, D]``, at least a one for each."""
+    if not isinstance(terms, Tensor):
+        raise TypeError(
+            f"terms must be a tensor [K, D] of zeros and ones, got {type(terms).__name__}"
+        )
+    if terms.ndim != 2 or terms.shape[1] != variables:
+        raise ValueError(
+            f"terms must be [K, D]: a row for each term, a column for each of the D = {variables} "
+            f"variables; got shape {list(terms.shape)}"
+        )
+    if terms.dtype != torch.bool and holds(lambda: ((terms != 0) & (terms != 1)).any()):
+        raise ValueError(
+            "terms must be zeros and ones (or a boolean mask), got other numbers; weights of the "
+            "terms belong into f"
+        )
+    if holds(lambda: (terms == 0).all(0).any()):
+        lonely = (terms == 0).all(0).nonzero().flatten().tolist()
+        raise ValueError(
+            f"no term depends on variable {', '.join(map(str, lonely))}: it would learn nothing; "
+            "each column of terms needs a one"
+        )
+    return terms
+
+
+def check_values(values: object, samples: torch.Size, terms: int | None = None) -> Tensor:
+    """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``, or
+    ``[N, *batch, K]`` of K terms.
+    """
+    expected, what = samples[:-1], "[N, *batch]"
+    if terms is not None:
+        expected, what = torch.Size((*expected, terms)), "[N, *batch, K]"
     shape = list(expected)
     if not isinstance(values, Tensor):
-        raise TypeError(
-            f"f must return a tensor [N, *batch] = {shape}, got {type(values).__name__}"
-        )
+        raise TypeError(f"f must return a tensor {what} = {shape}, got {type(values).__name__}")
     if values.shape != expected:
+        each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = ""
-        if values.shape == samples:
+        if terms is None and values.shape == samples:
             hint = (
                 f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of one "
-                "example: for a batch of single variables use logits.unsqueeze(-2)"
+                "example: for a batch of single variables use logits.unsqueeze(-2), and for one "
+                f"term of a sum per variable give terms=torch.eye({samples[-1]})"
             )
         raise ValueError(
-            f"f must return one value per sample, [N, *batch] = {shape}, "
+            f"f must return one value per {each}, {what} = {shape}, "
             f"got shape {list(values.shape)}{hint}"
         )
     if not values.is_floating_point():

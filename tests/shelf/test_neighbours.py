@@ -28,11 +28,23 @@ def test_neighbours_and_their_table():
     f = RandomTable(2, 3)
     points = neighbours(z, probs)
     assert torch.equal(points[:2], z)
-    table = neighbour_table(f.of_indices(points), z, 3)
+    table = neighbour_table(f.of_indices(points).unsqueeze(-1), z, 3)
     for n, b, d, c in itertools.product(range(2), range(4), range(2), range(3)):
         changed = z[n, b].clone()
         changed[d] = c
         assert table[n, b, d, c] == f.of_indices(changed)
+
+
+def test_table_of_each_variables_own_values():
+    probs = dirichlet_probs(1.0, 4, 2, 3, seed=1)
+    z = torch.randint(0, 3, (2, 4, 2))
+    points = neighbours(z, probs)
+    own = RandomTable(2, 3, seed=0), RandomTable(2, 3, seed=1)
+    values = torch.stack([f.of_indices(points) for f in own], -1)
+    table = neighbour_table(values, z, 3)
+    for d, f in enumerate(own):
+        alone = neighbour_table(f.of_indices(points).unsqueeze(-1), z, 3)
+        assert torch.equal(table[..., d, :], alone[..., d, :])
 
 
 def test_impossible_neighbours_are_not_visited():
@@ -62,7 +74,7 @@ def test_local_expectation_averages_the_measure_valued_gradient():
     for _ in range(3000):
         drawn = estimator.sample(logits, source)
         other = drawn.extra[2]
-        table = neighbour_table(f(fixed.z.detach()), z, 3)
+        table = neighbour_table(f(fixed.z.detach()).unsqueeze(-1), z, 3)
         moments.add(probs * (1 - probs) * (table - table.gather(-1, other)))
     local = carms.make("local-expectation", samples=1)
     (expected,) = torch.autograd.grad(local.surrogate(fixed, f(fixed.z)), logits)

@@ -41,7 +41,7 @@ class Arms(ScoreFunction):
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         (ratio,) = draw.extra
-        return (fz - fz.mean(0)).unsqueeze(-1) * ratio / (self.samples - 1)
+        return (fz - fz.mean(0)) * ratio / (self.samples - 1)
 
 
 class Disarm(ScoreFunction):
@@ -77,7 +77,7 @@ class Disarm(ScoreFunction):
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         (ratio,) = draw.extra
         first, second = fz.unflatten(0, (2, -1))
-        half = (first - second).unsqueeze(-1) * ratio / self.samples
+        half = (first - second) * ratio / self.samples
         return torch.cat((half, -half))
 
 

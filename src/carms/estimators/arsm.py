@@ -57,16 +57,17 @@ class Arsm(Direct):
         _, swap_of = _swaps(categories, w.device)
         values = self._all_values(draw, fz)[:, swap_of]
         values = values - values.mean(1, keepdim=True)
-        gradient = torch.einsum("ncj...,n...dj->...dc", values, (1 - categories * w).to(fz.dtype))
+        gradient = torch.einsum("ncj...d,n...dj->...dc", values, (1 - categories * w).to(fz.dtype))
         # Of what is certain the expectation is zero: no need for noise around it.
         return gradient * possible / (categories * self.samples)
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
-        return self._all_values(draw, fz).mean((0, 1))
+        return self._all_values(draw, fz.unsqueeze(-1)).mean((0, 1)).squeeze(-1)
 
     def _all_values(self, draw: Draw, fz: Tensor) -> Tensor:
-        """``[N, swaps, *batch]``."""
-        _, place, _ = draw.extra
+        """``[N, swaps, *batch, D]``, or 1 for D."""
+        place = draw.extra[1].unsqueeze(-1)
+        place = place.expand(*place.shape[:-1], fz.shape[-1])
         values: Tensor = fz.gather(0, place).unflatten(0, (self.samples, -1))
         return values
 
@@ -116,5 +117,5 @@ class Arm(Direct):
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         (half,) = draw.extra
         first, second = fz.unflatten(0, (2, -1))
-        one = ((first - second).unsqueeze(-1) * half.to(fz.dtype)).mean(0)
+        one = ((first - second) * half.to(fz.dtype)).mean(0)
         return torch.stack((-one, one), -1)

@@ -4,16 +4,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from carms.inputs import Distribution, Variables
+from carms.inputs import Distribution, Variables, check_terms, check_values
 from carms.one_hot import one_hot
 
-__all__ = ["Draw", "Estimator", "Objective", "plain_numerics", "put_gradient"]
+__all__ = ["Draw", "Estimator", "Objective", "evaluate", "plain_numerics", "put_gradient"]
 
-Objective = Callable[[Tensor], Tensor]
+Objective = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,13 @@ class Draw:
     relaxed: Tensor | None = None
 
     @property
-    def z(self) -> Tensor:
+    def z(self) -> Any:
         """The samples as ``f`` sees them: one-hot ``[N, *batch, D, C]`` in the dtype of the logits;
-        of a Bernoulli, zeros and ones ``[N, *batch, D]``.
+        of a Bernoulli, zeros and ones ``[N, *batch, D]``; of groups, a tuple of these.
         """
-        dtype = self.variables.logits.dtype
         if self.relaxed is not None:
-            return self.variables.seen(self.relaxed).to(dtype)
-        return self.indices.to(dtype) if self.variables.binary else self.one_hot(dtype)
+            return self.variables.soft_samples(self.relaxed)
+        return self.variables.samples(self.indices)
 
     def one_hot(self, dtype: torch.dtype) -> Tensor:
         """The samples as one-hot vectors ``[N, *batch, D, C]``, whatever ``f`` sees."""
@@ -56,6 +56,7 @@ class Estimator(ABC):
         black_box: whether ``f`` may be anything that returns a number.
         stateful: whether it learns from call to call.
         soft: whether ``f`` sees soft samples in the value that is differentiated.
+        no_terms: why it does not take ``terms``; empty if it does.
     """
 
     samples: int
@@ -63,6 +64,7 @@ class Estimator(ABC):
     black_box: bool = True
     stateful: bool = False
     soft: bool = False
+    no_terms: str = ""
 
     def expectation(
         self,
@@ -71,26 +73,41 @@ class Estimator(ABC):
         generator: torch.Generator | None = None,
         *,
         one_hot: bool = True,
+        terms: Tensor | None = None,
     ) -> Tensor:
         """An estimate ``[*batch]`` of ``E f(z)`` that can be differentiated.
 
         Args:
             f: takes ``[N, *batch, D, C]`` one-hot samples and returns ``[N, *batch]``.
-            logits: ``[*batch, D, C]``, or a Categorical, OneHotCategorical or Bernoulli.
+            logits: ``[*batch, D, C]``, or a Categorical, OneHotCategorical or Bernoulli, or a tuple
+                of groups; ``f`` then takes an argument for each.
             generator: source of randomness; the global one if None.
             one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead.
+            terms: ``[K, D]``, True where a term depends on a variable; ``f`` then returns the
+                terms ``[N, *batch, K]`` of a sum.
         """
         self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
-        return self.surrogate(draw, f(draw.z if one_hot else draw.indices.clone()))
+        return self.surrogate(draw, evaluate(f, draw, one_hot), terms)
 
     @abstractmethod
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         """The first half of ``expectation``: where to evaluate ``f``."""
 
     @abstractmethod
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        """The second half: from the values ``fz [N, *batch]`` to value and gradients."""
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        """The second half: from the values ``fz [N, *batch]`` to value and gradients; from
+        ``[N, *batch, K]`` if there are ``terms [K, D]``.
+        """
+
+    def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
+        """``fz`` as it is, if it has a value for each sample, and each term if there are any."""
+        if terms is None:
+            return check_values(fz, draw.indices.shape)
+        if self.no_terms:
+            raise ValueError(f"{self} takes no terms: {self.no_terms}; let f return their sum")
+        check_terms(terms, draw.indices.shape[-1])
+        return check_values(fz, draw.indices.shape, len(terms))
 
     def _check_one_hot(self, one_hot: bool) -> None:
         if not one_hot and not self.black_box:
@@ -101,6 +118,12 @@ class Estimator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"
+
+
+def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
+    """What ``f`` makes of the samples, or of their indices; groups are an argument each."""
+    seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
+    return f(*seen) if draw.variables.groups else f(seen)
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:

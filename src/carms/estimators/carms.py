@@ -50,7 +50,7 @@ class Carms(ScoreFunction):
         (ratio,) = draw.extra
         first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
         difference = (first - second) / (count * (count - 1) * self.groups)
-        return weights_from_pairs(difference.unsqueeze(-1) * ratio, count).flatten(0, 1)
+        return weights_from_pairs(difference * ratio, count).flatten(0, 1)
 
     def __repr__(self) -> str:
         groups = f", groups={self.groups}" if self.groups > 1 else ""

@@ -10,12 +10,19 @@ from carms.constants import constant
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.couplings.partition import Partition
-from carms.estimators.base import Draw, Estimator, Objective, plain_numerics, put_gradient
+from carms.estimators.base import (
+    Draw,
+    Estimator,
+    Objective,
+    evaluate,
+    plain_numerics,
+    put_gradient,
+)
 from carms.estimators.cross_fit import cross_fit, moments
 from carms.estimators.differentiating import leaf, no_transforms, slope, wants_gradient
 from carms.estimators.drawing import independent_samples
 from carms.estimators.reparameterised import check_dependence
-from carms.inputs import Distribution, Variables, check_values, holds, probabilities
+from carms.inputs import Distribution, Variables, holds, probabilities
 from carms.one_hot import one_hot as as_one_hot
 from carms.options import whole_number
 from carms.pairs import take_pairs, weights_from_pairs
@@ -86,6 +93,7 @@ class CarmsT(torch.nn.Module, Estimator):
     """
 
     black_box = False
+    no_terms = "neighbours and slopes leave out all other terms already"
     _past: Tensor
     _past_count: Tensor
 
@@ -115,17 +123,19 @@ class CarmsT(torch.nn.Module, Estimator):
         generator: torch.Generator | None = None,
         *,
         one_hot: bool = True,
+        terms: Tensor | None = None,
     ) -> Tensor:
         variables = Variables.of(logits)
         if not self._one_pass(variables.logits):
-            return super().expectation(f, logits, generator, one_hot=one_hot)
+            return super().expectation(f, logits, generator, one_hot=one_hot, terms=terms)
         self._check_one_hot(one_hot)
         indices, memory = self._draw(variables, generator)
         with plain_numerics(variables.logits):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
             z, gate, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
-        values = check_values(f(variables.seen(z)), indices.shape)
+        draw = Draw(variables, indices, memory, relaxed=z)
+        values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         check_dependence(self, values, z)
         # Both gates are zero. Their gradients tell `_OnePass` the upstream gradient and the values.
         centred = (values - values[0]).detach().to(gates.dtype)
@@ -146,8 +156,8 @@ class CarmsT(torch.nn.Module, Estimator):
         hard = as_one_hot(indices, memory.probs.shape[-1], memory.probs.dtype)
         return Draw(variables, indices, memory, relaxed=leaf(hard, variables))
 
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        values, memory = check_values(fz, draw.indices.shape), draw.extra
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        values, memory = self._check_values(draw, fz, terms), draw.extra
         assert isinstance(memory, Memory)
         assert draw.relaxed is not None
         wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator, put_gradient
-from carms.inputs import Variables, check_values
+from carms.inputs import Variables
 
 __all__ = ["Differentiating", "leaf", "no_transforms", "slope", "wants_gradient"]
 
@@ -24,9 +24,10 @@ class Differentiating(Estimator):
     """
 
     black_box = False
+    no_terms = "its control variate is one for the whole sum"
 
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        fz = check_values(fz, draw.indices.shape)
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        fz = self._check_values(draw, fz, terms)
         value = self._value(draw, fz)
         if not wants_gradient(draw.variables.logits):
             return value

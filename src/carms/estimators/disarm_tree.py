@@ -92,7 +92,7 @@ class DisarmTree(Direct):
         share = mass.amin(0) / mass.sum(0)
         direction = z - share * within / mass
         first, second = fz.unflatten(0, (2, -1))
-        half = 0.5 * (first - second)[..., None, None]
+        half = 0.5 * (first - second).unsqueeze(-1)
         gradient: Tensor = (half * (direction[0] - direction[1])).mean(0)
         return gradient
 

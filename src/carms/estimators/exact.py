@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
-from carms.inputs import Distribution, Variables, check_values, holds, probabilities
+from carms.inputs import Distribution, Variables, holds, probabilities
 from carms.precision import computing_dtype
 
 __all__ = ["MAX_CONFIGURATIONS", "Exact"]
@@ -43,8 +43,10 @@ class Exact(Estimator):
         possible = (probs > 0).expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1)).squeeze(-1)
         return Draw(variables, torch.where(possible, grid, probs.argmax(-1)), (grid,))
 
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        fz = check_values(fz, draw.indices.shape)
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        fz = self._check_values(draw, fz, terms)
+        # Nothing is left to chance, so it does not matter which terms a variable sees.
+        fz = fz if terms is None else fz.sum(-1)
         logits, (grid,) = draw.variables.logits, draw.extra
         probs = logits.to(torch.promote_types(computing_dtype(logits.dtype), fz.dtype)).softmax(-1)
         chosen = probs.expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1))

@@ -60,7 +60,7 @@ class FiniteDifference(Direct):
         _, forth, back = fz.unflatten(0, (3, -1))
         slope = (forth - back) / (2 * self.step)
         # Of what is certain the expectation is zero: no need for noise around it.
-        gradient: Tensor = (slope[..., None, None] * sign).mean(0) * possible
+        gradient: Tensor = (slope.unsqueeze(-1) * sign).mean(0) * possible
         return gradient
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:

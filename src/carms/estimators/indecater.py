@@ -60,9 +60,11 @@ class Indecater(Direct):
         if draw.indices.shape[-1] == 0:
             return fz.mean(0)
         (probs,) = draw.extra
-        return (probs.to(fz.dtype) * self._table(draw, fz)).sum(-1).mean((0, -1))
+        return (probs.to(fz.dtype) * self._table(draw, fz.unsqueeze(-1))).sum(-1).mean((0, -1))
 
     def _table(self, draw: Draw, fz: Tensor) -> Tensor:
         """``[N, *batch, D, C]``."""
         *batch, count, categories = draw.extra[0].shape
-        return fz.view(self.samples, count, categories, *batch).movedim((1, 2), (-2, -1))
+        fz = fz.view(self.samples, count, categories, *batch, fz.shape[-1])
+        # Each variable has samples of its own, and among the values there its own.
+        return fz.expand(*fz.shape[:-1], count).diagonal(dim1=1, dim2=-1).movedim(1, -1)

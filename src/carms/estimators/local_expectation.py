@@ -49,5 +49,5 @@ class LocalExpectation(Direct):
         z, probs = draw.extra
         if z.shape[-1] == 0:
             return fz.mean(0)
-        table = neighbour_table(fz, z, probs.shape[-1])
+        table = neighbour_table(fz.unsqueeze(-1), z, probs.shape[-1])
         return (probs.to(fz.dtype) * table).sum(-1).mean((0, -1))

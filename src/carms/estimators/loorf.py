@@ -31,4 +31,4 @@ class Loorf(ScoreFunction):
         return independent_samples(probs, self.samples, generator), ()
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        return ((fz - fz.mean(0)) / (self.samples - 1)).unsqueeze(-1)
+        return (fz - fz.mean(0)) / (self.samples - 1)

@@ -52,6 +52,8 @@ class Reinforce(torch.nn.Module, ScoreFunction):
         self.baseline = baseline
         self.decay = decay
         self.stateful = isinstance(baseline, str)
+        if self.stateful:
+            self.no_terms = "its running mean is that of the whole sum, and no variable's own"
         self.register_buffer("_total", torch.zeros(()))
         self.register_buffer("_weight", torch.zeros(()))
 
@@ -64,10 +66,10 @@ class Reinforce(torch.nn.Module, ScoreFunction):
             fz = fz - past.to(fz)
         elif self.baseline is not None:
             fz = fz - self.baseline
-        return (fz / self.samples).unsqueeze(-1)
+        return fz / self.samples
 
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        value = super().surrogate(draw, fz)
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        value = super().surrogate(draw, fz, terms)
         # This call counts for the next ones.
         if self.stateful and self.training and torch.is_grad_enabled() and fz.numel():
             with plain_numerics(fz):

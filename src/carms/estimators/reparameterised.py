@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
-from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.inputs import Distribution, Variables, probabilities
 
 __all__ = ["Reparameterised", "check_dependence"]
 
@@ -17,6 +17,7 @@ class Reparameterised(Estimator):
 
     unbiased = False
     black_box = False
+    no_terms = "the slope of f with respect to a variable leaves out all other terms already"
 
     def __init__(self, samples: int = 8) -> None:
         if samples < 1:
@@ -36,8 +37,8 @@ class Reparameterised(Estimator):
                 draw, relaxed=relaxed if self.soft else draw.one_hot(wide.dtype) + relaxed
             )
 
-    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        fz = check_values(fz, draw.indices.shape)
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        fz = self._check_values(draw, fz, terms)
         check_dependence(self, fz, draw.relaxed)
         return fz.mean(0)
 

@@ -70,8 +70,8 @@ class Unord(ScoreFunction):
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         weight, second = draw.extra
-        baseline = torch.einsum("...nm,m...->n...", second, fz.to(second.dtype))
-        return (weight * (fz - baseline)).unsqueeze(-1)
+        baseline = torch.einsum("...nm,m...d->n...d", second, fz.to(second.dtype))
+        return weight.unsqueeze(-1) * (fz - baseline)
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         weight, _ = draw.extra
