@@ -11,7 +11,7 @@ from torch import Tensor
 from carms.inputs import Distribution, Variables
 from carms.one_hot import one_hot
 
-__all__ = ["Draw", "Estimator", "Objective", "plain_numerics", "put_gradient"]
+__all__ = ["Draw", "Estimator", "Objective", "plain_numerics", "put_gradient", "with_gradient_of"]
 
 Objective = Callable[[Tensor], Tensor]
 
@@ -108,7 +108,11 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     """
     wide = logits.to(gradient.dtype)
     exists = ~wide.detach().isneginf()
-    term = (torch.where(exists, wide, 0) * gradient).sum((-2, -1))
+    return with_gradient_of(value, (torch.where(exists, wide, 0) * gradient).sum((-2, -1)))
+
+
+def with_gradient_of(value: Tensor, term: Tensor) -> Tensor:
+    """``value``, whose backward pass is also that of ``term``."""
     return value + (term - term.detach()).to(value.dtype)
 
 
