@@ -26,6 +26,7 @@ from carms.estimators.rebar import Rebar
 from carms.estimators.reinforce import Reinforce
 from carms.estimators.reinmax import ReinMax
 from carms.estimators.relax import Relax
+from carms.estimators.ridge import Ridge
 from carms.estimators.rodeo import Rodeo
 from carms.estimators.straight_through import StraightThrough
 from carms.estimators.unord import Unord
@@ -60,6 +61,7 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "reinforce": Reinforce,
     "reinmax": ReinMax,
     "relax": Relax,
+    "ridge": Ridge,
     "rodeo": Rodeo,
     "st-gumbel-softmax": StraightThroughGumbelSoftmax,
     "straight-through": StraightThrough,

@@ -1,0 +1,153 @@
+"""Leave-one-out regression on the samples themselves."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import Draw
+from carms.estimators.cross_fit import cross_fit, moments
+from carms.estimators.drawing import Direct, independent_samples
+from carms.options import real_number
+from carms.precision import precise_dtype
+
+__all__ = ["Ridge"]
+
+# The least penalty, for each variable: keeps the inverse accurate where all is nearly certain.
+_LEAST = 1e-6
+# Fewer past calls than these tell more noise than a scale; of older ones, this share is kept.
+_ENOUGH, _DECAY = 16, 0.99
+
+
+class Memory(NamedTuple):
+    """What a draw of ``ridge`` remembers beside its samples.
+
+    Attributes:
+        probs: ``[*batch, D, C]``.
+        past: ``[2, 2]``, the sum of the moments of past calls.
+        past_count: number of past calls. Both are zero where there is a batch.
+    """
+
+    probs: Tensor
+    past: Tensor
+    past_count: Tensor
+
+
+class Ridge(torch.nn.Module, Direct):
+    """Leave-one-out REINFORCE on what a linear regression on the other samples leaves of ``f``.
+
+    With ``s_n = z_n - p``, ``w_n`` the ridge regression of ``f_m`` on ``s_m`` over ``m != n``, and
+    ``r_n = f_n - w_n s_n``:
+    ``g = 1/(N-1) sum_n (r_n - mean r) s_n + (diag(p) - p p^T) mean w``. One N x N inverse gives all
+    regressions. What the regression changes in the estimate of ``loorf`` has mean zero, and is
+    multiplied by a scale that is fitted on the other examples of the batch; without a batch, on
+    past calls of the same object in ``train()`` mode, and 1 at first. It goes to 0 where ``f`` is
+    nothing but interactions of variables. Unbiased, for any ``f``, N evaluations. It helps where N
+    is not small against ``D (C - 1)``.
+
+    Args:
+        samples: at least 2; with 2 it is ``loorf``.
+        penalty: of the regression, relative to the variance of ``z``; the noisier ``f`` is, seen as
+            a sum of functions of single variables, the larger.
+
+    References:
+        M. Titsias and J. Shi (2022), Double control variates for gradient estimation in discrete
+        latent variable models, arXiv:2111.05300, for the form of ``g``, there with slopes of ``f``.
+    """
+
+    _past: Tensor
+    _past_count: Tensor
+
+    def __init__(self, samples: int = 16, penalty: float = 0.2) -> None:
+        super().__init__()
+        if samples < 2:
+            raise ValueError(f"ridge needs at least 2 samples, got samples={samples}")
+        if not 0 < real_number("penalty", penalty) < float("inf"):
+            raise ValueError(f"penalty must be positive and finite, got {penalty}")
+        self.samples = samples
+        self.penalty = penalty
+        self.register_buffer("_past", torch.zeros(2, 2))
+        self.register_buffer("_past_count", torch.zeros(()))
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
+        used = self._past_count >= _ENOUGH if _alone(probs) else 0
+        past = (self._past * used).to(probs.device), (self._past_count * used).to(probs.device)
+        return independent_samples(probs, self.samples, generator), Memory(probs, *past)
+
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        memory = draw.extra
+        assert isinstance(memory, Memory)
+        wide = precise_dtype(fz.device)
+        probs = memory.probs.to(wide)
+        probs = probs / probs.sum(-1, keepdim=True)
+        score = (draw.one_hot(wide) - probs).movedim(0, -3).flatten(-2)  # [*batch, N, D C]
+        values = (fz - fz.mean(0)).to(wide).movedim(0, -1)
+
+        def weigh(weights: Tensor) -> Tensor:
+            return (weights.unsqueeze(-2) @ score).reshape(probs.shape)
+
+        plain = weigh(values) / (self.samples - 1)
+        if self.samples == 2:
+            # The only other value less its mean is zero: there is nothing to regress.
+            return plain.to(fz.dtype)
+        residual, coefficient = leave_one_out(score @ score.mT, self._penalty(probs), values)
+        explained = values - residual + residual.mean(-1, keepdim=True)
+        slope = weigh(coefficient)
+        exact = probs * (slope - (probs * slope).sum(-1, keepdim=True))
+        change = exact - weigh(explained) / (self.samples - 1)
+        scale = self._scale(memory, plain, change)
+        return (plain + scale[..., None, None] * change).to(fz.dtype)
+
+    def _penalty(self, probs: Tensor) -> Tensor:
+        """``[*batch]``, from the probabilities alone: from the samples it would be a bias."""
+        variance = (1 - probs.square().sum(-1)).sum(-1)
+        return self.penalty * variance + _LEAST * max(1, probs.shape[-2])
+
+    def _scale(self, memory: Memory, plain: Tensor, change: Tensor) -> Tensor:
+        own = moments(plain, change)
+        past, count = memory.past.to(own.dtype), memory.past_count.to(own.dtype)
+        if _alone(plain) and self.training and _is_plain(own):
+            # This call counts for the next ones.
+            self._past.mul_(_DECAY).add_(own.view(2, 2))
+            self._past_count.mul_(_DECAY).add_(1)
+        return cross_fit(own, past, count)[0].to(plain.dtype)
+
+    def __repr__(self) -> str:
+        return f"Ridge(samples={self.samples}, penalty={self.penalty})"
+
+
+def leave_one_out(kernel: Tensor, penalty: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Ridge regressions of values on features, each without one of the samples.
+
+    With ``Q = (K + penalty I)^-1``, the regression of ``y`` without sample n has the coefficients
+    ``Q y - Q_n (Q y)_n / Q_nn``, whatever ``y_n`` is, and leaves ``(Q y)_n / Q_nn`` of ``y_n``.
+    Here ``y`` are the values less the mean of those that it sees.
+
+    Args:
+        kernel: ``K [*batch, N, N]``, the inner products of the features.
+        penalty: ``[*batch]``, positive.
+        values: ``[*batch, N]``, which add up to zero.
+
+    Returns:
+        Each value less its prediction from the others, ``[*batch, N]``; and the coefficients
+        ``[*batch, N]`` of the features in the mean of all regressions.
+    """
+    count = values.shape[-1]
+    inverse = torch.linalg.inv(kernel + torch.diag_embed(penalty.unsqueeze(-1).expand_as(values)))
+    mean_of_others = -values / (count - 1)
+    solved = (inverse @ values.unsqueeze(-1)).squeeze(-1) - mean_of_others * inverse.sum(-1)
+    left = solved / inverse.diagonal(dim1=-2, dim2=-1)
+    coefficient = (inverse @ (values - left / count).unsqueeze(-1)).squeeze(-1)
+    return mean_of_others + left, coefficient
+
+
+def _alone(logits: Tensor) -> bool:
+    """Whether ``[*batch, D, C]`` is a single example: no others tell of its scale."""
+    return logits.shape[:-2].numel() == 1
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether it is computed now: not traced by the compiler, nor transformed by ``torch.func``."""
+    if torch.compiler.is_compiling():
+        return False
+    return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
