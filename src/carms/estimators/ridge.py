@@ -58,7 +58,7 @@ class Ridge(torch.nn.Module, Direct):
     _past: Tensor
     _past_count: Tensor
 
-    def __init__(self, samples: int = 16, penalty: float = 0.2) -> None:
+    def __init__(self, samples: int = 16, penalty: float = 0.3) -> None:
         super().__init__()
         if samples < 2:
             raise ValueError(f"ridge needs at least 2 samples, got samples={samples}")
