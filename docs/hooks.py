@@ -94,7 +94,7 @@ def estimator_page(name: str, measured: dict[str, str]) -> str:
         ("variance, `loorf` = 1", measured["variance"]),
         ("bias relative to the gradient", measured["bias"] or "none, by the tests"),
         ("evaluations of `f`", measured["evaluations"]),
-        ("time of a training step, `loorf` = 1", measured["time"] or "not feasible"),
+        ("time of a training step, `loorf` = 1", measured["time"] or "not measured"),
     ]
     card = "\n".join(f"| {what} | {value} |" for what, value in rows)
     return f"""# {name}

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import carms
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
+from carms.estimators.carms_t import CarmsT
 from carms.estimators.differentiating import Differentiating
 
 COPULAS = {
@@ -50,7 +51,7 @@ def rows(name: str, samples: int, variables: int, categories: int) -> int | None
 
 def differentiates(name: str) -> bool:
     """Whether it takes derivatives itself, which neither the compiler nor ``vmap`` allows."""
-    return isinstance(carms.make(name, samples=4), Differentiating)
+    return isinstance(carms.make(name, samples=4), Differentiating | CarmsT)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -331,3 +332,44 @@ def gradient_of(estimator, f, logits, seed=1):
 def curved(z):
     weight = torch.linspace(-1, 1.5, z.shape[-1], dtype=z.dtype)
     return ((z * weight).sum((-2, -1)) - 0.4).square() + 3
+
+
+def expected_gradient(estimator, f, probs):
+    """``E g`` exactly, for estimators whose gradient depends on the hard sample alone."""
+    variables, categories = probs.shape
+    logits = probs.log().expand(20_000, variables, categories).clone().requires_grad_()
+    draw = estimator.sample(logits, generator())
+    value = estimator.surrogate(draw, f(draw.z))
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    total, weight = torch.zeros_like(probs), 0.0
+    for point in itertools.product(range(categories), repeat=variables):
+        (rows,) = torch.where((draw.indices[0] == torch.tensor(point)).all(-1))
+        chance = math.prod(probs[d, c].item() for d, c in enumerate(point))
+        total += chance * gradient[rows[0]]
+        weight += chance
+        assert torch.equal(gradient[rows[0]], gradient[rows[-1]])
+    assert math.isclose(weight, 1)
+    return total
+
+
+def polynomial(degree, seed=0):
+    """A random polynomial of two variables of three categories, linear at degree 1."""
+    weights = torch.randn(4, degree, 2, 3, generator=generator(seed), dtype=torch.float64)
+
+    def f(z):
+        inner = torch.einsum("...dc,wkdc->...wk", z, weights)
+        return inner.prod(-1).sum(-1)
+
+    return f
+
+
+def network(variables, categories, seed=0):
+    """A random network of two layers."""
+    source = generator(seed)
+    first = torch.randn(variables, categories, 16, generator=source, dtype=torch.float64)
+    last = torch.randn(16, generator=source, dtype=torch.float64)
+
+    def f(z):
+        return torch.einsum("...dc,dch->...h", z, first / variables**0.5).tanh() @ last
+
+    return f

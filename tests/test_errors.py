@@ -14,7 +14,7 @@ FEWEST = dict.fromkeys(
     (
         *("arsm", "direct-argmax", "finite-difference", "gapped-st", "gr-mc", "gumbel-softmax"),
         *("indecater", "local-expectation", "measure-valued", "muprop", "rebar", "reinforce"),
-        *("reinmax", "relax", "st-gumbel-softmax", "straight-through"),
+        *("reinmax", "reinmax-cv", "reinmax-rao", "relax", "st-gumbel-softmax", "straight-through"),
     ),
     1,
 )

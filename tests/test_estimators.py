@@ -319,7 +319,7 @@ def test_other_tensors_get_their_gradient(name):
 
 
 def test_value_is_the_mean_of_f(name, estimator, categories):
-    if rows(name, 4, 2, categories) != 4 or name == "unord":
+    if rows(name, 4, 2, categories) != 4 or name in ("carms-t", "unord"):
         pytest.skip("weighs its points, or has points besides its samples")
     logits, f = logits_of(6, 2, categories), RandomTable(2, categories)
     draw = estimator.sample(logits, generator(2))
@@ -501,7 +501,9 @@ def test_certain_probabilities_of_distributions(name, categories):
 def test_gradient_is_scaled_by_what_comes_from_above(name, categories):
     f, logits = RandomTable(2, categories), logits_of(3, 2, categories)
     value = carms.make(name, samples=4).expectation(f, logits, generator(9))
-    upstream = torch.tensor([1.0, -2.0, 0.0], dtype=torch.float64)
+    # Zero tells carms-t nothing of an example's slopes: the scales of the others are different.
+    last = 1e-3 if name == "carms-t" else 0.0
+    upstream = torch.tensor([1.0, -2.0, last], dtype=torch.float64)
     (scaled,) = torch.autograd.grad(value, logits, upstream)
     _, plain = results(carms.make(name, samples=4), f, logits)
     torch.testing.assert_close(scaled, upstream.view(3, 1, 1) * plain, rtol=1e-12, atol=1e-14)

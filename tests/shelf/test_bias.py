@@ -1,42 +1,22 @@
 """The bias of the biased is what theory says."""
 
 import itertools
-import math
 
 import pytest
 import torch
-from helpers import RandomTable, configurations, dirichlet_probs, generator, replicate
+from helpers import (
+    RandomTable,
+    configurations,
+    dirichlet_probs,
+    expected_gradient,
+    gradient_of,
+    logits_of,
+    network,
+    polynomial,
+    replicate,
+)
 
 import carms
-
-
-def expected_gradient(estimator, f, probs):
-    """``E g`` exactly, for estimators whose gradient depends on the hard sample alone."""
-    variables, categories = probs.shape
-    logits = probs.log().expand(20_000, variables, categories).clone().requires_grad_()
-    draw = estimator.sample(logits, generator())
-    value = estimator.surrogate(draw, f(draw.z))
-    (gradient,) = torch.autograd.grad(value.sum(), logits)
-    total, weight = torch.zeros_like(probs), 0.0
-    for point in itertools.product(range(categories), repeat=variables):
-        (rows,) = torch.where((draw.indices[0] == torch.tensor(point)).all(-1))
-        chance = math.prod(probs[d, c].item() for d, c in enumerate(point))
-        total += chance * gradient[rows[0]]
-        weight += chance
-        assert torch.equal(gradient[rows[0]], gradient[rows[-1]])
-    assert weight == pytest.approx(1)
-    return total
-
-
-def polynomial(degree, seed=0):
-    """A random polynomial of two variables of three categories, linear at degree 1."""
-    weights = torch.randn(4, degree, 2, 3, generator=generator(seed), dtype=torch.float64)
-
-    def f(z):
-        inner = torch.einsum("...dc,wkdc->...wk", z, weights)
-        return inner.prod(-1).sum(-1)
-
-    return f
 
 
 def true_gradient(f, probs):
@@ -163,3 +143,85 @@ def test_bias_of_finite_differences_is_what_theory_says(step):
     assert gradients.agrees_with(expected)
     if step == 1:
         assert not gradients.agrees_with(f.expectation(probs)[1])
+
+
+def gumbel_rao_slope(logit, temperature, won):
+    """``E[s (1 - s) / temperature]`` with ``s = sigmoid((logit + noise) / temperature)``, given
+    that the second of two categories won, or the first.
+    """
+    # Where the second category wins, the noise is above -logit, and there the rule has its end.
+    reach = torch.linspace(0, 60, 200_001, dtype=torch.float64)
+    noise = -logit + (reach if won else -reach)
+    density = noise.sigmoid() * (-noise).sigmoid()
+    soft = ((logit + noise) / temperature).sigmoid()
+    integrand = density * soft * (1 - soft) / temperature
+    return torch.trapezoid(integrand, reach) / torch.trapezoid(density, reach)
+
+
+@pytest.mark.parametrize("coupling", ["independent", "circular"])
+@pytest.mark.parametrize(
+    ("name", "scale"), [("reinmax-rao", None), ("reinmax-cv", 0.4), ("reinmax-cv", 1.5)]
+)
+def test_reinmax_rao_and_cv_of_two_categories_are_integrals(name, scale, coupling):
+    logit, temperature = torch.tensor(0.8, dtype=torch.float64), 0.6
+    p = logit.sigmoid()
+    expected = torch.zeros(())
+    for won, chance in ((1, p), (0, 1 - p)):
+        middle = (p + won) / 2
+        heun, averaged = middle * (1 - middle), gumbel_rao_slope(middle.logit(), temperature, won)
+        if name == "reinmax-rao":
+            slope = 2 * averaged
+        else:
+            slope = 2 * heun + scale * (averaged - heun / temperature)
+        expected = expected + chance * (slope - p * (1 - p) / 2)
+    options = {} if scale is None else {"scale": scale}
+    estimator = carms.make(
+        name, samples=3, temperature=temperature, draws=2, coupling=coupling, **options
+    )
+    _, gradients = replicate(
+        estimator,
+        lambda z, _: z[..., 0, 1],
+        torch.stack((torch.zeros(()), logit)).double().unsqueeze(0),
+        200_000,
+    )
+    assert gradients.agrees_with(torch.stack((-expected, expected)).unsqueeze(0))
+
+
+@pytest.mark.parametrize(("scale", "other"), [(0.0, "reinmax"), (2.0, "reinmax-rao")])
+def test_reinmax_cv_lies_between_reinmax_and_reinmax_rao(scale, other):
+    logits, f = logits_of(6, 2, 3), polynomial(3)
+    end = gradient_of(carms.make(other, samples=4), f, logits)
+    torch.testing.assert_close(
+        gradient_of(carms.make("reinmax-cv", samples=4, scale=scale), f, logits), end
+    )
+    assert not torch.allclose(gradient_of(carms.make("reinmax-cv", samples=4), f, logits), end)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("reinmax-rao", 0.9), ("reinmax-cv", 0.9), ("reinmax-loo", 0.7)]
+)
+def test_successors_of_reinmax_have_less_variance(name, limit):
+    probs, f = dirichlet_probs(1.0, 3, 5, seed=2), network(3, 5)
+    both = [
+        replicate(carms.make(which, samples=4), lambda z, _: f(z), probs.log(), 4_000)[1]
+        for which in (name, "reinmax")
+    ]
+    assert both[0].variance.sum() < limit * both[1].variance.sum()
+
+
+@pytest.mark.parametrize("samples", [2, 5])
+def test_leaving_one_out_keeps_the_expectation_of_reinmax(samples):
+    probs, f = dirichlet_probs(1.0, 2, 3, seed=4, floor=0.1), polynomial(3)
+    expected = expected_gradient(carms.make("reinmax", samples=1), f, probs)
+    estimator = carms.make("reinmax-loo", samples=samples)
+    _, gradients = replicate(estimator, lambda z, _: f(z), probs.log(), 200_000)
+    assert gradients.agrees_with(expected)
+    assert not gradients.agrees_with(true_gradient(f, probs))
+
+
+def test_leaving_one_out_leaves_nothing_to_chance_where_f_is_linear():
+    probs, f = dirichlet_probs(1.0, 2, 3, seed=4, floor=0.1), polynomial(1)
+    logits = probs.log().expand(50, 2, 3).clone().requires_grad_()
+    gradient = gradient_of(carms.make("reinmax-loo", samples=3), f, logits)
+    torch.testing.assert_close(gradient, true_gradient(f, probs).expand(50, 2, 3))
+    assert gradient_of(carms.make("reinmax", samples=3), f, logits).var(0).max() > 1e-4

@@ -42,7 +42,11 @@ class Coupling(ABC):
 
     def sample(self, probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw ``[samples, *batch]`` category indices from ``probs [*batch, C]``."""
-        return self._draw(check_probs(probs), generator)[0]
+        return self.sample_unchecked(check_probs(probs), generator)
+
+    def sample_unchecked(self, probs: Tensor, generator: torch.Generator | None) -> Tensor:
+        """``sample`` for probabilities that are known to be good; computes no pair ratio."""
+        return self._draw(probs, generator)[0]
 
     def pmf(self, probs: Tensor) -> Tensor:
         """The joint table ``[*batch, C, C]`` of any two samples of one draw."""

@@ -9,6 +9,7 @@ from carms.estimators.arms import Arms, Disarm
 from carms.estimators.arsm import Arm, Arsm
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.carms import Carms, carms_g, carms_g_biased, carms_i, carms_s, carts
+from carms.estimators.carms_t import CarmsT
 from carms.estimators.direct_argmax import DirectArgmax
 from carms.estimators.disarm_tree import DisarmTree
 from carms.estimators.double_cv import DoubleCV
@@ -25,6 +26,9 @@ from carms.estimators.muprop import MuProp
 from carms.estimators.rebar import Rebar
 from carms.estimators.reinforce import Reinforce
 from carms.estimators.reinmax import ReinMax
+from carms.estimators.reinmax_cv import ReinMaxCV
+from carms.estimators.reinmax_loo import ReinMaxLoo
+from carms.estimators.reinmax_rao import ReinMaxRao
 from carms.estimators.relax import Relax
 from carms.estimators.ridge import Ridge
 from carms.estimators.rodeo import Rodeo
@@ -42,6 +46,7 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "carms-g-biased": carms_g_biased,
     "carms-i": carms_i,
     "carms-s": carms_s,
+    "carms-t": CarmsT,
     "carts": carts,
     "direct-argmax": DirectArgmax,
     "disarm": Disarm,
@@ -60,6 +65,9 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "rebar": Rebar,
     "reinforce": Reinforce,
     "reinmax": ReinMax,
+    "reinmax-cv": ReinMaxCV,
+    "reinmax-loo": ReinMaxLoo,
+    "reinmax-rao": ReinMaxRao,
     "relax": Relax,
     "ridge": Ridge,
     "rodeo": Rodeo,

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from carms.copulas import Circular, Copula, Dirichlet, Gaussian, Independent, Stratified
+from carms.copulas import Circular, Copula, Dirichlet
+from carms.copulas.names import make_copula
 from carms.couplings import BiasedGumbelMax, Coupling, GumbelMax, InverseCDF
 from carms.couplings.inverse_cdf import Orderings
 from carms.estimators.base import Draw
@@ -12,15 +13,6 @@ from carms.options import whole_number
 from carms.pairs import take_pairs, weights_from_pairs
 
 __all__ = ["Carms", "carms_g", "carms_g_biased", "carms_i", "carms_s", "carts"]
-
-_COPULAS = {
-    "dirichlet": Dirichlet,
-    "dirichlet-reflected": lambda samples: Dirichlet(samples, reflected=True),
-    "gaussian": Gaussian,
-    "stratified": Stratified,
-    "circular": Circular,
-    "independent": Independent,
-}
 
 
 class Carms(ScoreFunction):
@@ -110,7 +102,7 @@ def carms_i(
     References:
         A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
     """
-    return Carms(InverseCDF(_copula(copula, samples), orderings, epsilon))
+    return Carms(InverseCDF(make_copula(copula, samples), orderings, epsilon))
 
 
 def carms_g(samples: int = 8, epsilon: float = 0.0) -> Carms:
@@ -161,13 +153,3 @@ def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:
     if samples < 2 or samples % 2:
         raise ValueError(f"carts draws pairs: samples must be even, got samples={samples}")
     return Carms(InverseCDF(Dirichlet(2), "all", epsilon), groups=samples // 2)
-
-
-def _copula(copula: str | Copula, samples: int | None) -> Copula:
-    if isinstance(copula, Copula):
-        if samples not in (None, copula.samples):
-            raise ValueError(f"samples={samples}, but the copula is {copula}: give it as many")
-        return copula
-    if not isinstance(copula, str) or copula not in _COPULAS:
-        raise ValueError(f"copula is one of {', '.join(_COPULAS)}, got {copula!r}")
-    return _COPULAS[copula](8 if samples is None else samples)

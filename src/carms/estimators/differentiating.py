@@ -1,6 +1,8 @@
 """Estimators that use derivatives of ``f`` without being biased by them, some of them learned."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor
 from carms.estimators.base import Draw, Estimator, put_gradient
 from carms.inputs import Variables, check_values
 
-__all__ = ["Differentiating", "leaf", "slope", "wants_gradient"]
+__all__ = ["Differentiating", "leaf", "no_transforms", "slope", "wants_gradient"]
 
 
 class Differentiating(Estimator):
@@ -90,11 +92,18 @@ def wants_gradient(logits: Tensor) -> bool:
 
 def leaf(values: Tensor, variables: Variables) -> Tensor:
     """``values`` outside the graph, to differentiate with respect to if the gradient is wanted."""
-    try:
+    with no_transforms():
         return values.detach().requires_grad_(wants_gradient(variables.logits))
+
+
+@contextmanager
+def no_transforms() -> Iterator[None]:
+    """Explain the error of what cannot be done inside ``torch.func`` transforms."""
+    try:
+        yield
     except RuntimeError as error:
         raise RuntimeError(
-            "an estimator that differentiates by itself (double-cv, muprop, rebar, relax, rodeo) "
-            "does not work inside torch.func transforms such as vmap; make a batch dimension of "
-            "what is mapped over"
+            "an estimator that differentiates by itself (carms-t, double-cv, muprop, rebar, relax, "
+            "rodeo) does not work inside torch.func transforms such as vmap; make a batch dimension "
+            "of what is mapped over"
         ) from error

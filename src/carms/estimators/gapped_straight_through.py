@@ -3,16 +3,17 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.drawing import independent_samples
+from carms.couplings import Coupling
+from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_softmax import check_temperature
-from carms.estimators.reparameterised import Reparameterised
+from carms.estimators.hard_samples import HardSamples
 from carms.estimators.straight_through import softmax_slope
 from carms.options import real_number
 
 __all__ = ["GappedStraightThrough"]
 
 
-class GappedStraightThrough(Reparameterised):
+class GappedStraightThrough(HardSamples):
     """Straight-through Gumbel-Softmax whose noise is replaced by the least change that fits.
 
     The logit of the sampled category is raised to the largest, and all others lowered until they
@@ -21,17 +22,27 @@ class GappedStraightThrough(Reparameterised):
     differentiable ``f``.
 
     Args:
-        samples: at least 1.
+        samples: at least 1, or 2 if they are coupled. Defaults to 8, or to ``coupling.samples`` if
+            a Coupling is given.
         temperature: of the softmax.
         gap: between the sampled category and the others.
+        coupling: ``"independent"``, the name of another copula such as ``"circular"``, or an object
+            of ``carms.couplings``. Coupled samples leave the expectation as it is and lower the
+            variance.
 
     References:
         T.-H. Fan, T.-C. Chi, A. Rudnicky, P. Ramadge (2022), Training discrete deep generative
         models via gapped straight-through estimator, arXiv:2206.07235.
     """
 
-    def __init__(self, samples: int = 8, temperature: float = 0.5, gap: float = 1.0) -> None:
-        super().__init__(samples)
+    def __init__(
+        self,
+        samples: int | None = None,
+        temperature: float = 0.5,
+        gap: float = 1.0,
+        coupling: str | Coupling = INDEPENDENT,
+    ) -> None:
+        super().__init__(samples, coupling)
         self.temperature = check_temperature(temperature)
         if not 0 <= real_number("gap", gap) < float("inf"):
             raise ValueError(f"gap must be finite and not negative, got {gap}")
@@ -40,7 +51,7 @@ class GappedStraightThrough(Reparameterised):
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        indices = independent_samples(probs, self.samples, generator)
+        indices = self._indices(probs, generator)
         categories = torch.arange(probs.shape[-1], device=probs.device)
         still = logits.detach()
         largest = still.amax(-1, keepdim=True)
@@ -50,5 +61,4 @@ class GappedStraightThrough(Reparameterised):
         return indices, softmax_slope(logits, soft) / self.temperature
 
     def __repr__(self) -> str:
-        options = f"temperature={self.temperature}, gap={self.gap}"
-        return f"GappedStraightThrough(samples={self.samples}, {options})"
+        return self._described(temperature=self.temperature, gap=self.gap)

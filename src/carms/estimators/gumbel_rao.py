@@ -1,19 +1,55 @@
-"""Gumbel-Rao Monte Carlo."""
+"""Gumbel-Rao Monte Carlo, and its slope for those that build on it."""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from carms.estimators.drawing import independent_samples
+from carms.couplings import Coupling
+from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_softmax import check_temperature
-from carms.estimators.reparameterised import Reparameterised
+from carms.estimators.hard_samples import HardSamples
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed_given
 from carms.options import whole_number
 
-__all__ = ["GumbelRao"]
+__all__ = ["GumbelRao", "Noise", "averaged_slope", "check_draws"]
 
 
-class GumbelRao(Reparameterised):
+class Noise(NamedTuple):
+    """What the Gumbel noise is drawn with, and what it is softened by."""
+
+    temperature: float
+    draws: int
+    generator: torch.Generator | None
+
+
+def check_draws(draws: int) -> int:
+    """The number of draws of the noise, if it is one."""
+    if whole_number("draws", draws) < 1:
+        raise ValueError(f"at least 1 draw of the noise is needed, got draws={draws}")
+    return draws
+
+
+def averaged_slope(logits: Tensor, probs: Tensor, indices: Tensor, noise: Noise) -> Tensor:
+    """Zeros ``[N, *batch, D, C]`` whose derivative with respect to the logits is the slope of
+    ``softmax((log probs + G) / temperature)``, averaged over draws of the Gumbel noise ``G`` given
+    that the categories ``indices [N, *batch, D]`` won.
+
+    Args:
+        logits: ``[*batch, D, C]``.
+        probs: ``[*batch, D, C]``, or ``[N, *batch, D, C]`` where each sample has its own.
+        indices: the samples.
+        noise: how to draw it.
+    """
+    shape = noise.draws, *indices.shape, probs.shape[-1]
+    times = exponentials(shape, probs, noise.generator)
+    noisy = perturbed_given(probs.log(), indices.expand(shape[:-1]), times)
+    soft = (noisy / noise.temperature).softmax(-1)
+    return softmax_slope(logits, soft).mean(0) / noise.temperature
+
+
+class GumbelRao(HardSamples):
     """Straight-through Gumbel-Softmax, averaged over the noise that gives the same sample.
 
     The slope of ``softmax((logits + noise) / temperature)`` is averaged over K draws of the noise
@@ -21,32 +57,36 @@ class GumbelRao(Reparameterised):
     N evaluations of a differentiable ``f``.
 
     Args:
-        samples: at least 1.
+        samples: at least 1, or 2 if they are coupled. Defaults to 8, or to ``coupling.samples`` if
+            a Coupling is given.
         temperature: of the softmax.
         draws: K, of the noise, for each sample.
+        coupling: ``"independent"``, the name of another copula such as ``"circular"``, or an object
+            of ``carms.couplings``. Coupled samples leave the expectation as it is and lower the
+            variance.
 
     References:
         M. Paulus, C. Maddison, A. Krause (2021), Rao-Blackwellizing the straight-through
         Gumbel-Softmax gradient estimator, arXiv:2010.04838.
     """
 
-    def __init__(self, samples: int = 8, temperature: float = 0.5, draws: int = 10) -> None:
-        super().__init__(samples)
+    def __init__(
+        self,
+        samples: int | None = None,
+        temperature: float = 0.5,
+        draws: int = 10,
+        coupling: str | Coupling = INDEPENDENT,
+    ) -> None:
+        super().__init__(samples, coupling)
         self.temperature = check_temperature(temperature)
-        if whole_number("draws", draws) < 1:
-            raise ValueError(f"at least 1 draw of the noise is needed, got draws={draws}")
-        self.draws = draws
+        self.draws = check_draws(draws)
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        indices = independent_samples(probs, self.samples, generator)
-        shape = self.draws, self.samples, *probs.shape
-        times = exponentials(shape, probs, generator)
-        noisy = perturbed_given(probs.log(), indices.expand(shape[:-1]), times)
-        soft = (noisy / self.temperature).softmax(-1)
-        return indices, softmax_slope(logits, soft).mean(0) / self.temperature
+        indices = self._indices(probs, generator)
+        noise = Noise(self.temperature, self.draws, generator)
+        return indices, averaged_slope(logits, probs, indices, noise)
 
     def __repr__(self) -> str:
-        options = f"temperature={self.temperature}, draws={self.draws}"
-        return f"GumbelRao(samples={self.samples}, {options})"
+        return self._described(temperature=self.temperature, draws=self.draws)

@@ -3,15 +3,22 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.drawing import independent_samples
+from carms.couplings import Coupling
+from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_softmax import check_temperature
-from carms.estimators.reparameterised import Reparameterised
+from carms.estimators.hard_samples import HardSamples
 from carms.estimators.straight_through import softmax_slope
 
-__all__ = ["ReinMax"]
+__all__ = ["ReinMax", "midpoint"]
 
 
-class ReinMax(Reparameterised):
+def midpoint(indices: Tensor, probs: Tensor) -> Tensor:
+    """``[N, *batch, D, C]``: half way from ``probs [*batch, D, C]`` to the one-hot samples."""
+    categories = torch.arange(probs.shape[-1], device=probs.device)
+    return ((indices.unsqueeze(-1) == categories).to(probs.dtype) + probs) / 2
+
+
+class ReinMax(HardSamples):
     """Straight-through to the second order, by Heun's method instead of Euler's.
 
     The slope of the softmax is taken at the midpoint of sample and probabilities,
@@ -20,27 +27,34 @@ class ReinMax(Reparameterised):
     evaluations of a differentiable ``f``.
 
     Args:
-        samples: at least 1.
+        samples: at least 1, or 2 if they are coupled. Defaults to 8, or to ``coupling.samples`` if
+            a Coupling is given.
         temperature: 1 is the second-order method; the paper tunes it.
+        coupling: ``"independent"``, the name of another copula such as ``"circular"``, or an object
+            of ``carms.couplings``. Coupled samples leave the expectation as it is and lower the
+            variance.
 
     References:
         L. Liu, C. Dong, X. Liu, B. Yu, J. Gao (2023), Bridging discrete and backpropagation:
         straight-through and beyond, arXiv:2304.08612.
     """
 
-    def __init__(self, samples: int = 8, temperature: float = 1.0) -> None:
-        super().__init__(samples)
+    def __init__(
+        self,
+        samples: int | None = None,
+        temperature: float = 1.0,
+        coupling: str | Coupling = INDEPENDENT,
+    ) -> None:
+        super().__init__(samples, coupling)
         self.temperature = check_temperature(temperature)
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        indices = independent_samples(probs, self.samples, generator)
-        categories = torch.arange(probs.shape[-1], device=probs.device)
-        hard = (indices.unsqueeze(-1) == categories).to(probs.dtype)
-        middle = (hard + (logits.detach() / self.temperature).softmax(-1)) / 2
+        indices = self._indices(probs, generator)
+        middle = midpoint(indices, (logits.detach() / self.temperature).softmax(-1))
         slope = 2 * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2
         return indices, slope
 
     def __repr__(self) -> str:
-        return f"ReinMax(samples={self.samples}, temperature={self.temperature})"
+        return self._described(temperature=self.temperature)

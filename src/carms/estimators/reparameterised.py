@@ -9,7 +9,7 @@ from torch import Tensor
 from carms.estimators.base import Draw, Estimator
 from carms.inputs import Distribution, Variables, check_values, probabilities
 
-__all__ = ["Reparameterised"]
+__all__ = ["Reparameterised", "check_dependence"]
 
 
 class Reparameterised(Estimator):
@@ -40,11 +40,7 @@ class Reparameterised(Estimator):
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         fz = check_values(fz, draw.indices.shape)
-        if not torch.compiler.is_compiling() and not _leads_to(fz, draw.relaxed):
-            raise ValueError(
-                f"{self} needs a differentiable f, but its values do not depend on z in a way that "
-                "autograd sees; loorf and carms-s take any f"
-            )
+        check_dependence(self, fz, draw.relaxed)
         return fz.mean(0)
 
     @abstractmethod
@@ -54,6 +50,15 @@ class Reparameterised(Estimator):
         """Indices ``[N, *batch, D]``, and soft samples ``[N, *batch, D, C]`` or else zeros that
         broadcast to them, whose graph leads to the logits ``[*batch, D, C]``.
         """
+
+
+def check_dependence(estimator: Estimator, values: Tensor, z: Tensor | None) -> None:
+    """Raise where autograd does not lead from the values of ``f`` to the samples."""
+    if not torch.compiler.is_compiling() and not _leads_to(values, z):
+        raise ValueError(
+            f"{estimator} needs a differentiable f, but its values do not depend on z in a way "
+            "that autograd sees; loorf and carms-s take any f"
+        )
 
 
 def _leads_to(values: Tensor, source: Tensor | None) -> bool:

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.drawing import independent_samples
-from carms.estimators.reparameterised import Reparameterised
+from carms.estimators.hard_samples import HardSamples
 
 __all__ = ["StraightThrough", "softmax_slope"]
 
@@ -19,14 +18,18 @@ def softmax_slope(logits: Tensor, probs: Tensor) -> Tensor:
     return line - line.detach()
 
 
-class StraightThrough(Reparameterised):
+class StraightThrough(HardSamples):
     """Use the hard sample, and in the backward pass pretend that it was the vector p.
 
     ``z + p - stop(p)``: the gradient is ``(diag(p) - p p^T)`` times that of ``f`` at the sample.
     Biased; exact where ``f`` is linear in each variable. N evaluations of a differentiable ``f``.
 
     Args:
-        samples: at least 1.
+        samples: at least 1, or 2 if they are coupled. Defaults to 8, or to ``coupling.samples`` if
+            a Coupling is given.
+        coupling: ``"independent"``, the name of another copula such as ``"circular"``, or an object
+            of ``carms.couplings``. Coupled samples leave the expectation as it is and lower the
+            variance.
 
     References:
         Y. Bengio, N. Leonard, A. Courville (2013), Estimating or propagating gradients through
@@ -36,5 +39,4 @@ class StraightThrough(Reparameterised):
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        indices = independent_samples(probs, self.samples, generator)
-        return indices, softmax_slope(logits, probs)
+        return self._indices(probs, generator), softmax_slope(logits, probs)

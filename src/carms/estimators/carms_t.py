@@ -1,0 +1,334 @@
+"""The antithetic trapezoid: CARMS that also looks at the slopes of ``f``."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from carms.copulas import Circular
+from carms.couplings import InverseCDF
+from carms.couplings.partition import Partition
+from carms.estimators.base import Draw, Estimator, Objective, plain_numerics, put_gradient
+from carms.estimators.cross_fit import cross_fit, moments
+from carms.estimators.differentiating import leaf, no_transforms, slope, wants_gradient
+from carms.estimators.drawing import independent_samples
+from carms.estimators.reparameterised import check_dependence
+from carms.inputs import Distribution, Variables, check_values, holds, probabilities
+from carms.one_hot import one_hot as as_one_hot
+from carms.options import whole_number
+from carms.pairs import take_pairs, weights_from_pairs
+from carms.precision import computing_dtype, precise_dtype
+from carms.randomness import uniform
+
+__all__ = ["CarmsT"]
+
+# Of the neighbours in the value. They have to be in it for its backward pass to bring their slopes,
+# but would spoil the balance of the coupled samples; as a power of two it costs no digits.
+_SHARE = 2.0**-10
+# Fewer past calls than these tell more noise than scales; of older ones, this share is kept.
+_ENOUGH, _DECAY = 16, 0.99
+
+
+class Memory(NamedTuple):
+    """What a draw of ``carms-t`` remembers beside its samples.
+
+    Attributes:
+        probs: ``[*batch, D, C]``.
+        ratio: ``[B (B - 1) / 2, *batch, D]`` of the pairs of base samples.
+        weights: ``[N, *batch]`` of the evaluations in the value; they add up to one.
+        reach: ``[K, *batch]``, the expected number of variables that a fresh draw would change.
+        past: ``[3, 3]``, the sum of the moments of past calls.
+        past_count: number of past calls, both zero where there is a batch.
+    """
+
+    probs: Tensor
+    ratio: Tensor
+    weights: Tensor
+    reach: Tensor
+    past: Tensor
+    past_count: Tensor
+
+
+class CarmsT(torch.nn.Module, Estimator):
+    """Unbiased, with far less variance than ``carms-s`` where ``f`` is differentiable.
+
+    The gradient is a mean over pairs of categories of ``(f_i - f_c) (e_i - e_c) / 2``. The
+    trapezoid rule replaces each difference of values by the mean of two slopes, whose part of the
+    gradient needs no second point: it is averaged over coupled samples. What the rule leaves out
+    is measured on K neighbours, samples with one variable changed.
+
+    With ``h_n`` the slope of ``f`` at base sample n, ``d_k = z_n - z'_k`` the change to
+    neighbour k, and ``W`` the expected number of variables that a fresh draw would change:
+
+    - ``T = mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, i its category in n;
+    - ``F' = mean_k W/2 (f_n - f'_k) d_k``, and ``T' = mean_k W/2 [(h_n + h'_k) d_k / 2] d_k``;
+    - ``A``, the estimate of ``carms-s`` on the base samples;
+    - ``g = A + a (T - T') + b (F' - A)``.
+
+    The scales ``a, b`` of an example are fitted on the other examples of the batch, and go from 1
+    to 0 where slopes mislead. Without a batch they are fitted on past calls of the same object in
+    ``train()`` mode, and are 1 at first. Unbiased whatever they are, for any differentiable ``f``.
+    ``T`` alone is exact in expectation where ``f`` is quadratic. N evaluations in all.
+
+    Nothing but the values of ``f`` may carry a gradient back to its samples: use the two-step form
+    for losses beside them.
+
+    Args:
+        samples: number of evaluations, at least 2, neighbours included.
+        neighbours: number of neighbours, less than ``samples``. Defaults to 2, or to 1 with fewer
+            than 8 samples.
+
+    References:
+        L. Liu et al. (2023), Bridging discrete and backpropagation, arXiv:2304.08612, for ``T``
+        on independent samples, there a biased estimate.
+    """
+
+    black_box = False
+    _past: Tensor
+    _past_count: Tensor
+
+    def __init__(self, samples: int = 8, neighbours: int | None = None) -> None:
+        super().__init__()
+        if samples < 2:
+            raise ValueError(f"carms-t needs at least 2 samples, got samples={samples}")
+        if neighbours is None:
+            neighbours = 1 if samples < 8 else 2
+        neighbours = whole_number("neighbours", neighbours)
+        if not 1 <= neighbours < samples:
+            raise ValueError(
+                "carms-t needs at least 1 neighbour and 1 other sample, and `samples` counts both: "
+                f"got neighbours={neighbours} of samples={samples}"
+            )
+        self.samples = samples
+        self.neighbours = neighbours
+        self.base = samples - neighbours
+        self._coupling = InverseCDF(Circular(self.base)) if self.base > 1 else None
+        self.register_buffer("_past", torch.zeros(3, 3))
+        self.register_buffer("_past_count", torch.zeros(()))
+
+    def expectation(
+        self,
+        f: Objective,
+        logits: Distribution,
+        generator: torch.Generator | None = None,
+        *,
+        one_hot: bool = True,
+    ) -> Tensor:
+        variables = Variables.of(logits)
+        if not self._one_pass(variables.logits):
+            return super().expectation(f, logits, generator, one_hot=one_hot)
+        self._check_one_hot(one_hot)
+        indices, memory = self._draw(variables, generator)
+        with plain_numerics(variables.logits):
+            hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
+        with no_transforms():
+            z, gate, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
+        values = check_values(f(variables.seen(z)), indices.shape)
+        check_dependence(self, values, z)
+        # Both gates are zero. Their gradients tell `_OnePass` the upstream gradient and the values.
+        centred = (values - values[0]).detach().to(gates.dtype)
+        told = gate + (gates * centred).sum(0)
+        return (memory.weights.to(values.dtype) * values).sum(0) + told.to(values.dtype)
+
+    def _one_pass(self, logits: Tensor) -> bool:
+        """Whether the slopes can come from the backward pass of the value itself."""
+        # In half precision they would underflow, since the value weighs them.
+        device = logits.device.type
+        half = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device).itemsize < 4
+        return wants_gradient(logits) and logits.dtype.itemsize >= 4 and not half
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        indices, memory = self._draw(variables, generator)
+        hard = as_one_hot(indices, memory.probs.shape[-1], memory.probs.dtype)
+        return Draw(variables, indices, memory, relaxed=leaf(hard, variables))
+
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        values, memory = check_values(fz, draw.indices.shape), draw.extra
+        assert isinstance(memory, Memory) and draw.relaxed is not None
+        wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))
+        value = (memory.weights * wide).sum(0)
+        if wants_gradient(draw.variables.logits):
+            with torch.autocast(values.device.type, enabled=False):
+                slopes = slope(self, value, draw.relaxed)
+            with plain_numerics(values):
+                centred = (wide - wide[0]).to(memory.probs.dtype)
+                one = torch.ones_like(centred[0])
+                gradient = self._gradient(memory, draw.relaxed, centred, slopes, one)
+            value = put_gradient(value, draw.variables.logits, gradient)
+        return value.to(values.dtype)
+
+    def _draw(
+        self, variables: Variables, generator: torch.Generator | None
+    ) -> tuple[Tensor, Memory]:
+        with plain_numerics(variables.logits):
+            probs = probabilities(variables.logits)
+            if self._coupling is None:
+                indices = independent_samples(probs, 1, generator)
+                ratio = probs.new_ones(0, *probs.shape[:-1])
+            else:
+                indices, ratio = self._coupling.draw_unchecked(probs, generator)
+            changed, reach, accepted = _change_one(probs, indices[self._sources], generator)
+            share = accepted * (_SHARE / self.neighbours)
+            weights = torch.full_like(share[:1], (1 - _SHARE) / self.base)
+            weights = weights.repeat(self.base, *[1] * (share.ndim - 1))
+            for source, rest in zip(self._sources, _SHARE / self.neighbours - share, strict=True):
+                weights[source] += rest
+            weights = torch.cat((weights, share))
+            used = self._past_count >= _ENOUGH if _alone(probs) else False
+            memory = Memory(
+                probs,
+                ratio,
+                weights.to(probs.dtype),
+                reach.to(probs.dtype),
+                (self._past * used).to(probs.device),
+                (self._past_count * used).to(probs.device),
+            )
+            return torch.cat((indices, changed)), memory
+
+    @property
+    def _sources(self) -> list[int]:
+        """The base sample that each neighbour is made of."""
+        return [k % self.base for k in range(self.neighbours)]
+
+    def _gradient(
+        self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor, upstream: Tensor
+    ) -> Tensor:
+        """The estimate ``[*batch, D, C]``.
+
+        Args:
+            memory: of the draw.
+            z: ``[N, *batch, D, C]``, one-hot.
+            values: ``[N, *batch]``, less that of the first sample.
+            slopes: ``[N, *batch, D, C]``, each times its weight and
+            upstream: ``[*batch]``.
+        """
+        probs, base = memory.probs, self.base
+        z, slopes = z.to(probs.dtype), slopes.to(probs.dtype)
+        if holds(lambda: (probs == 0).any()):
+            slopes = torch.where(probs > 0, slopes, 0)
+        unweighted = (memory.weights * upstream).reciprocal()
+        unweighted = torch.where(unweighted.isfinite(), unweighted, 0)
+        trapezoid = _trapezoid(probs, z[:base], slopes[:base], unweighted[:base])
+        if holds(lambda: not trapezoid.sum().isfinite()):
+            raise ValueError(
+                f"{self} needs finite slopes of f at its samples, got NaN or infinite ones; loorf "
+                "and carms-s take any f"
+            )
+        sources = self._sources
+        change = z[sources] - z[base:]
+        ends = (slopes[sources] * change).sum((-2, -1)), (slopes[base:] * change).sum((-2, -1))
+        by_slopes = (ends[0] * unweighted[sources] + ends[1] * unweighted[base:]) / 2
+        by_values = values[sources] - values[base:]
+        share = memory.reach / (2 * self.neighbours)
+        seen_slopes, seen_values = (
+            ((share * each)[..., None, None] * change).sum(0) for each in (by_slopes, by_values)
+        )
+        terms = [trapezoid - seen_slopes]
+        if base == 1:
+            pairs = seen_values
+        else:
+            pairs = self._pairs(memory, z[:base], values[:base])
+            terms.append(seen_values - pairs)
+        scales = self._scales(memory, pairs, terms).to(probs.dtype)
+        for scale, term in zip(scales, terms, strict=True):
+            pairs = pairs + scale[..., None, None] * term
+        return pairs
+
+    def _pairs(self, memory: Memory, z: Tensor, values: Tensor) -> Tensor:
+        """The estimate of ``carms-s`` on the base samples."""
+        first, second = take_pairs(values)
+        difference = (first - second) / (self.base * (self.base - 1))
+        weights = weights_from_pairs(difference.unsqueeze(-1) * memory.ratio, self.base)
+        return (weights.unsqueeze(-1) * z).sum(0)
+
+    def _scales(self, memory: Memory, pairs: Tensor, terms: list[Tensor]) -> Tensor:
+        own = moments(pairs, *terms)
+        size = len(terms) + 1
+        past = memory.past[:size, :size].to(own.dtype)
+        scales = cross_fit(own, past, memory.past_count.to(own.dtype))
+        if _alone(pairs) and self.training and not torch.compiler.is_compiling():
+            # This call counts for the next ones.
+            self._past.mul_(_DECAY)[:size, :size] += own.view(size, size)
+            self._past_count.mul_(_DECAY).add_(1)
+        return scales
+
+    def __repr__(self) -> str:
+        return f"CarmsT(samples={self.samples}, neighbours={self.neighbours})"
+
+
+class _OnePass(torch.autograd.Function):
+    """One-hot samples whose backward pass turns the slopes of ``f`` into the estimate."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, hard: Tensor, estimator: CarmsT, *memory: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.estimator = estimator
+        z = hard.clone()
+        ctx.save_for_backward(hard, *memory)
+        weights = memory[2]
+        return z, torch.zeros_like(weights[0]), torch.zeros_like(weights)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor, upstream: Tensor, values: Tensor) -> Any:
+        hard, *saved = ctx.saved_tensors
+        memory = Memory(*saved)
+        with plain_numerics(hard):
+            some = torch.where(upstream == 0, 1, upstream)
+            found = ctx.estimator._gradient(memory, hard, values / some, slopes, some)
+            gradient = found * upstream[..., None, None]
+        return gradient.to(hard.dtype), None, None, *[None] * len(saved)
+
+
+def _alone(logits: Tensor) -> bool:
+    """Whether ``[*batch, D, C]`` is a single example: no others tell of its scales."""
+    return logits.shape[:-2].numel() == 1
+
+
+def _trapezoid(probs: Tensor, z: Tensor, slopes: Tensor, unweighted: Tensor) -> Tensor:
+    """``mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, ``[*batch, D, C]``."""
+    own = (z * slopes).sum(-1) * unweighted.unsqueeze(-1)
+    mean = (probs * slopes).sum(-1) * unweighted.unsqueeze(-1)
+    chosen = ((own - mean).unsqueeze(-1) * z).sum(0)
+    total = (slopes * unweighted[..., None, None]).sum(0)
+    return (chosen + probs * (total - own.sum(0).unsqueeze(-1))) / (2 * len(z))
+
+
+def _change_one(
+    probs: Tensor, z: Tensor, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Change one variable of each of ``z [K, *batch, D]`` to another category.
+
+    A variable is chosen in proportion to the probability that a fresh draw would change it, its
+    category as in that draw. The changed samples come at the rate of the original ones if each is
+    accepted with the probability of a Metropolis step.
+
+    Returns:
+        The changed samples ``[K, *batch, D]``, the sum ``[K, *batch]`` of the probabilities to
+        change, and the probability ``[K, *batch]`` of acceptance.
+    """
+    count, *batch, variables = z.shape
+    wide = precise_dtype(probs.device)
+    u = uniform((count + 1, *batch), generator, wide, probs.device)
+    if not variables:
+        return z, torch.zeros_like(u[1:]), torch.zeros_like(u[1:])
+    p = probs.to(wide)
+    p = (p / p.sum(-1, keepdim=True)).expand(count, *probs.shape)
+    leave = (1 - p.gather(-1, z.unsqueeze(-1)).squeeze(-1)).clamp_min(0)
+    # One random number for all, spread evenly: they tend to change different variables.
+    spread = torch.arange(count, dtype=wide, device=probs.device) / count
+    where = (u[0] + spread.view(-1, *[1] * len(batch))).frac()
+    place = Partition.of(leave).category(where.unsqueeze(0)).squeeze(0).unsqueeze(-1)
+    row = p.gather(-2, place.unsqueeze(-1).expand(*place.shape, probs.shape[-1])).squeeze(-2)
+    before = z.gather(-1, place)
+    others = row.scatter(-1, before, 0)
+    after = Partition.of(others).category(u[1:].unsqueeze(0)).squeeze(0).unsqueeze(-1)
+    # What is certain does not change.
+    after = torch.where(others.sum(-1, keepdim=True) > 0, after, before)
+    reach = leave.sum(-1)
+    reach_after = reach + (row.gather(-1, before) - row.gather(-1, after)).squeeze(-1)
+    accepted = reach / torch.maximum(reach, reach_after).clamp_min(torch.finfo(wide).tiny)
+    return z.scatter(-1, place, after), reach, accepted

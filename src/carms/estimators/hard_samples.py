@@ -1,0 +1,44 @@
+"""Estimators that draw hard samples first, independent or coupled."""
+
+import torch
+from torch import Tensor
+
+from carms.couplings import Coupling
+from carms.couplings.names import INDEPENDENT, make_coupling
+from carms.estimators.drawing import independent_samples
+from carms.estimators.reparameterised import Reparameterised
+
+__all__ = ["HardSamples"]
+
+
+class HardSamples(Reparameterised):
+    """Estimators whose gradient is a plain mean over hard samples.
+
+    The expectation of a mean depends on the distribution of each sample alone. Coupled samples
+    therefore leave it as it is, without any pair ratio, and lower the variance.
+
+    Args:
+        samples: at least 1, or 2 if they are coupled.
+        coupling: an object of ``carms.couplings``, or the name of a copula.
+    """
+
+    def __init__(self, samples: int | None = None, coupling: str | Coupling = INDEPENDENT) -> None:
+        self.coupling, samples = make_coupling(coupling, samples)
+        super().__init__(samples)
+
+    def _indices(self, probs: Tensor, generator: torch.Generator | None) -> Tensor:
+        """``[N, *batch, D]`` categories from ``probs [*batch, D, C]``."""
+        if self.coupling is None:
+            return independent_samples(probs, self.samples, generator)
+        with torch.no_grad():
+            return self.coupling.sample_unchecked(probs, generator)
+
+    def _described(self, **options: object) -> str:
+        """What ``repr`` shows: the number of samples, the options, and the coupling if any."""
+        shown: dict[str, object] = {"samples": self.samples, **options}
+        if self.coupling is not None:
+            shown["coupling"] = self.coupling
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in shown.items())})"
+
+    def __repr__(self) -> str:
+        return self._described()
