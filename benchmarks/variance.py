@@ -39,6 +39,21 @@ LIMITS = {
 TERMS_LIMIT = 0.035
 
 
+# Of `ridge`: (kind of f, D, C, N), and what its mean should reach.
+REGRESSION = {
+    ("tanh network", 10, 2, 16): 0.45,
+    ("tanh network", 50, 2, 32): 0.55,
+    ("tanh network", 10, 10, 32): None,
+    ("sine network", 10, 2, 16): 0.45,
+    ("sine network", 50, 2, 32): None,
+    ("quadratic form", 10, 2, 16): None,
+    ("table", 3, 2, 4): 1.02,
+    ("table", 3, 3, 4): 1.02,
+}
+# Examples in a call: the scale of one is fitted on the others.
+BATCH = 50
+
+
 def random_objective(categories: int, variables: int) -> Callable[[Tensor], Tensor]:
     """A table of normals for one variable; for more, a two-layer network with random weights."""
     if variables == 1:
@@ -62,6 +77,64 @@ def variance(
     estimator.expectation(f, many, one_hot=False, terms=terms).sum().backward()
     assert many.grad is not None
     return float(many.grad.double().var(0).sum())
+
+
+def objective_of_kind(kind: str, categories: int, variables: int) -> Callable[[Tensor], Tensor]:
+    """Random functions that are more or less a sum over the variables."""
+    each = torch.arange(variables)
+    if kind == "sine network":
+        return random_objective(categories, variables)
+    if kind == "tanh network":
+        first = torch.randn(variables, categories, 32) / variables**0.5
+        last = torch.randn(32)
+        return lambda indices: first[each, indices].sum(-2).tanh() @ last
+    if kind == "quadratic form":
+        form = torch.randn(variables, categories, variables, categories)
+        return lambda indices: form[
+            each.unsqueeze(-1), indices.unsqueeze(-1), each, indices.unsqueeze(-2)
+        ].sum((-2, -1))
+    table = torch.randn([categories] * variables)
+    return lambda indices: table[indices.unbind(-1)]
+
+
+def batched_variance(
+    estimator: carms.estimators.Estimator,
+    f: Callable[[Tensor], Tensor],
+    logits: Tensor,
+    replicates: int,
+) -> float:
+    """Total variance over the logits in calls of ``BATCH`` examples."""
+    rows = []
+    for _ in range(replicates // BATCH):
+        many = logits.expand(BATCH, *logits.shape).clone().requires_grad_()
+        value = estimator.expectation(f, many, one_hot=False)
+        rows.append(torch.autograd.grad(value.sum(), many)[0])
+    return float(torch.cat(rows).double().var(0).sum())
+
+
+def regression(problems: int, replicates: int) -> None:
+    """Print the table of ``ridge``."""
+    torch.manual_seed(0)
+    rows = []
+    for (kind, variables, categories, samples), limit in REGRESSION.items():
+        found: dict[str, list[float]] = {"ridge": [], "carms-s": []}
+        for _ in range(problems):
+            f = objective_of_kind(kind, categories, variables)
+            prior = torch.distributions.Dirichlet(torch.ones(categories))
+            logits = prior.sample((variables,)).clamp_min(1e-30).log()
+            loorf = batched_variance(carms.make("loorf", samples=samples), f, logits, replicates)
+            for name, ratios in found.items():
+                made = carms.make(name, samples=samples)
+                ratios.append(batched_variance(made, f, logits, replicates) / loorf)
+        cells = [f"{statistics.mean(ratios):.3f}" for ratios in found.values()]
+        cells[0] += f" (<= {limit})" if limit else ""
+        rows.append([f"{kind}, D={variables} C={categories} N={samples}", *cells])
+    print_table(
+        f"Total gradient variance / loorf's in batches of {BATCH}, mean over {problems} random "
+        f"problems, {replicates} replicates; p ~ Dir(1)",
+        ["f", *found],
+        rows,
+    )
 
 
 def worth_running(name: str, options: dict[str, object], categories: int, samples: int) -> bool:
@@ -105,6 +178,7 @@ def main() -> None:
         [[label, *cells] for label, cells in ratios.items()],
     )
     print_terms(arguments.problems, arguments.replicates)
+    regression(arguments.problems // 2, arguments.replicates // 2)
 
 
 def print_terms(problems: int, replicates: int) -> None:

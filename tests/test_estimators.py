@@ -74,6 +74,8 @@ VARIANTS = {
     "local-expectation, one": ("local-expectation", {"samples": 1}),
     "arsm, one": ("arsm", {"samples": 1}),
     "rodeo, two": ("rodeo", {"samples": 2}),
+    "ridge, weak": ("ridge", {"penalty": 0.01, "samples": 6}),
+    "ridge, strong": ("ridge", {"penalty": 3.0}),
     "reinforce, constant": ("reinforce", {"baseline": 0.7}),
     "reinforce, running mean": ("reinforce", {"baseline": "running-mean"}),
 }

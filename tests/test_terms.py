@@ -107,6 +107,8 @@ def results(name, f, logits, terms=None, seed=9, **options):
 
 @pytest.mark.parametrize("name", TAKES)
 def test_only_its_own_terms_move_a_variable(name):
+    if name == "ridge":
+        pytest.skip("its scale is common to all variables")
     categories = categories_for(name)
     f, other = (Terms(MASKS["reward-to-go"], categories, seed=seed) for seed in (0, 1))
     logits = logits_of(50, 3, categories)

@@ -5,10 +5,12 @@ from carms.bounds import importance_bound
 from carms.compare import compare
 from carms.estimators import available, make
 from carms.expectation import expectation
+from carms.paths import Paths
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Paths",
     "available",
     "compare",
     "copulas",

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, Objective, evaluate, plain_numerics
+from carms.estimators.base import Draw, Objective, evaluate, plain_numerics, with_gradient_of
 from carms.estimators.drawing import independent_samples
 from carms.inputs import Distribution, Variables, check_values, probabilities
 from carms.options import whole_number
@@ -76,7 +76,7 @@ def importance_bound(
     log_probs = variables.logits.to(computing_dtype(variables.logits.dtype)).log_softmax(-1)
     picked = log_probs.gather(-1, draw.indices.movedim(0, -1)).sum(-2).movedim(-1, 0)
     term = (gain.to(picked.dtype) * picked).sum(0)
-    return bound + (term - term.detach()).to(bound.dtype)
+    return with_gradient_of(bound, term)
 
 
 def _without_each(log_w: Tensor, estimator: str) -> Tensor | float:

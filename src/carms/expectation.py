@@ -9,7 +9,7 @@ from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.inputs import Distribution
 
-__all__ = ["expectation"]
+__all__ = ["expectation", "resolve"]
 
 
 def expectation(
@@ -56,17 +56,22 @@ def expectation(
         >>> logits.grad.shape
         torch.Size([3, 4])
     """
+    made = resolve(estimator, samples, options)
+    return made.expectation(f, logits, generator, one_hot=one_hot, terms=terms)
+
+
+def resolve(estimator: str | Estimator, samples: int, options: dict[str, Any]) -> Estimator:
+    """The estimator that a user means by a name with options, or by an object."""
     if isinstance(estimator, Estimator):
         if options:
             raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
-        made = estimator
-    else:
-        made = make(estimator, samples=samples, **options)
-        if made.stateful:
-            raise ValueError(
-                f"{made} learns from call to call: make it once with "
-                f"carms.make({estimator!r}, ...) and pass the object"
-            )
-        if isinstance(made, torch.nn.Module):
-            made.eval()  # nobody could use what it learned
-    return made.expectation(f, logits, generator, one_hot=one_hot, terms=terms)
+        return estimator
+    made = make(estimator, samples=samples, **options)
+    if made.stateful:
+        raise ValueError(
+            f"{made} learns from call to call: make it once with "
+            f"carms.make({estimator!r}, ...) and pass the object"
+        )
+    if isinstance(made, torch.nn.Module):
+        made.eval()  # nobody could use what it learned
+    return made

@@ -337,7 +337,7 @@ def test_unbiased_with_a_past():
     torch.manual_seed(1)
     probs, f = dirichlet_probs(1.0, 1, 3, seed=7, floor=0.05), network(1, 3, 3.0)
     estimator, found = carms.make("carms-t", samples=3), []
-    for _ in range(6000):
+    for _ in range(3000):
         logits = probs.log().requires_grad_()
         found.append(torch.autograd.grad(estimator.expectation(f, logits), logits)[0])
     gradients = Moments()

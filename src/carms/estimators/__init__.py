@@ -29,6 +29,7 @@ from carms.estimators.reinmax import ReinMax
 from carms.estimators.reinmax_cv import ReinMaxCV
 from carms.estimators.reinmax_rao import ReinMaxRao
 from carms.estimators.relax import Relax
+from carms.estimators.ridge import Ridge
 from carms.estimators.rodeo import Rodeo
 from carms.estimators.straight_through import StraightThrough
 from carms.estimators.unord import Unord
@@ -66,6 +67,7 @@ _REGISTRY: dict[str, Callable[..., Estimator]] = {
     "reinmax-cv": ReinMaxCV,
     "reinmax-rao": ReinMaxRao,
     "relax": Relax,
+    "ridge": Ridge,
     "rodeo": Rodeo,
     "st-gumbel-softmax": StraightThroughGumbelSoftmax,
     "straight-through": StraightThrough,

@@ -12,7 +12,15 @@ from torch import Tensor
 from carms.inputs import Distribution, Variables, check_terms, check_values
 from carms.one_hot import one_hot
 
-__all__ = ["Draw", "Estimator", "Objective", "evaluate", "plain_numerics", "put_gradient"]
+__all__ = [
+    "Draw",
+    "Estimator",
+    "Objective",
+    "evaluate",
+    "plain_numerics",
+    "put_gradient",
+    "with_gradient_of",
+]
 
 Objective = Callable[..., Tensor]
 
@@ -133,7 +141,11 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     """
     wide = logits.to(gradient.dtype)
     exists = ~wide.detach().isneginf()
-    term = (torch.where(exists, wide, 0) * gradient).sum((-2, -1))
+    return with_gradient_of(value, (torch.where(exists, wide, 0) * gradient).sum((-2, -1)))
+
+
+def with_gradient_of(value: Tensor, term: Tensor) -> Tensor:
+    """``value``, whose backward pass is also that of ``term``."""
     return value + (term - term.detach()).to(value.dtype)
 
 

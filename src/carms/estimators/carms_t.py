@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from carms.constants import constant
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.couplings.partition import Partition
@@ -18,7 +17,7 @@ from carms.estimators.base import (
     plain_numerics,
     put_gradient,
 )
-from carms.estimators.cross_fit import cross_fit, moments
+from carms.estimators.cross_fit import Past, cross_fit, moments
 from carms.estimators.differentiating import leaf, no_transforms, slope, wants_gradient
 from carms.estimators.drawing import independent_samples
 from carms.estimators.reparameterised import check_dependence
@@ -34,8 +33,6 @@ __all__ = ["CarmsT"]
 # Of the neighbours in the value. They have to be in it for its backward pass to bring their slopes,
 # but would spoil the balance of the coupled samples; as a power of two it costs no digits.
 _SHARE = 2.0**-10
-# Fewer past calls than these tell more noise than scales; of older ones, this share is kept.
-_ENOUGH, _DECAY = 16, 0.99
 
 
 class Memory(NamedTuple):
@@ -46,7 +43,7 @@ class Memory(NamedTuple):
         ratio: ``[B (B - 1) / 2, *batch, D]`` of the pairs of base samples.
         weights: ``[N, *batch]`` of the evaluations in the value; they add up to one.
         reach: ``[K, *batch]``, the expected number of variables that a fresh draw would change.
-        past: ``[3, 3]``, the sum of the moments of past calls.
+        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls.
         past_count: number of past calls, both zero where there is a batch.
     """
 
@@ -94,8 +91,6 @@ class CarmsT(torch.nn.Module, Estimator):
 
     black_box = False
     no_terms = "neighbours and slopes leave out all other terms already"
-    _past: Tensor
-    _past_count: Tensor
 
     def __init__(self, samples: int = 8, neighbours: int | None = None) -> None:
         super().__init__()
@@ -113,8 +108,7 @@ class CarmsT(torch.nn.Module, Estimator):
         self.neighbours = neighbours
         self.base = samples - neighbours
         self._coupling = InverseCDF(Circular(self.base)) if self.base > 1 else None
-        self.register_buffer("_past", torch.zeros(3, 3))
-        self.register_buffer("_past_count", torch.zeros(()))
+        self.past = Past(terms=1 if self._coupling is None else 2)
 
     def expectation(
         self,
@@ -184,10 +178,8 @@ class CarmsT(torch.nn.Module, Estimator):
                 indices, ratio = self._coupling.draw_unchecked(probs, generator)
             changed, reach, accepted = _change_one(probs, self._sources(indices), generator)
             weights = self._weights(accepted.to(probs.dtype))
-            past, past_count = self._past, self._past_count
-            if not _alone(probs) or past_count < _ENOUGH:
-                past, past_count = _nothing(probs.device)
-            memory = Memory(probs, ratio, weights, reach.to(probs.dtype), past, past_count)
+            past = self.past.of(probs)
+            memory = Memory(probs, ratio, weights, reach.to(probs.dtype), *past)
             return torch.cat((indices, changed)), memory
 
     def _weights(self, accepted: Tensor) -> Tensor:
@@ -260,15 +252,8 @@ class CarmsT(torch.nn.Module, Estimator):
 
     def _scales(self, memory: Memory, pairs: Tensor, terms: list[Tensor]) -> Tensor:
         own = moments(pairs, *terms)
-        size = len(terms) + 1
-        scales = cross_fit(own, memory.past[:size, :size], memory.past_count)
-        if _alone(pairs) and self.training and not torch.compiler.is_compiling():
-            # This call counts for the next ones.
-            # New tensors: draws hold on to the old ones.
-            self._past = _DECAY * self._past
-            self._past[:size, :size] += own.view(size, size)
-            self._past_count = _DECAY * self._past_count + 1
-        return scales
+        self.past.add(own)
+        return cross_fit(own, memory.past, memory.past_count)
 
     def __repr__(self) -> str:
         return f"CarmsT(samples={self.samples}, neighbours={self.neighbours})"
@@ -297,17 +282,6 @@ class _OnePass(torch.autograd.Function):
             found = ctx.estimator._gradient(memory, hard, values / some, slopes, some)
             gradient = found * upstream[..., None, None]
         return gradient.to(hard.dtype), None, None, *[None] * len(saved)
-
-
-@constant
-def _nothing(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Moments of no past calls, and their number."""
-    return torch.zeros(3, 3, device=device), torch.zeros((), device=device)
-
-
-def _alone(logits: Tensor) -> bool:
-    """Whether ``[*batch, D, C]`` is a single example: no others tell of its scales."""
-    return logits.shape[:-2].numel() == 1
 
 
 def _trapezoid(probs: Tensor, z: Tensor, slopes: Tensor, unweighted: Tensor) -> Tensor:

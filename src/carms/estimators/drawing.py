@@ -6,7 +6,13 @@ import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
-from carms.estimators.base import Draw, Estimator, plain_numerics, put_gradient
+from carms.estimators.base import (
+    Draw,
+    Estimator,
+    plain_numerics,
+    put_gradient,
+    with_gradient_of,
+)
 from carms.inputs import Distribution, Variables, probabilities
 from carms.precision import computing_dtype, precise_dtype
 from carms.randomness import uniform
@@ -59,7 +65,7 @@ class ScoreFunction(Drawing):
         scores = wide if self.centred else log_softmax(wide)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
         term = (picked * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
-        return value + (term - term.detach()).to(value.dtype)
+        return with_gradient_of(value, term)
 
     def contributions(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         """``[N, *batch, D, C]``, one for each sample, whose mean is the gradient."""

@@ -1,0 +1,154 @@
+"""Joint samples through several layers, each of which may depend on those before it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.estimators import Estimator, available, make
+from carms.estimators.base import Draw, plain_numerics, with_gradient_of
+from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.expectation import resolve
+from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.precision import computing_dtype
+from carms.softmax import log_softmax
+
+__all__ = ["Paths"]
+
+
+class Paths:
+    """N joint samples of all layers of a model, at N evaluations of what comes after them.
+
+    A layer whose logits are shared by the paths, as those of the first layer are, is drawn by the
+    estimator and gets its gradient, with the value of the whole path as ``f``. A layer whose logits
+    depend on the path is drawn independently given the path, and gets leave-one-out REINFORCE on
+    the values of the paths. Both gradients are unbiased. A `Paths` object is used for one
+    expectation.
+
+    Args:
+        samples: number of paths, N.
+        estimator: ``loorf`` or another estimator that compares N samples with each other, such as
+            ``carms-s`` and ``carms-i``; a name, or an object from [`carms.make`][], which has its
+            own samples and options.
+        generator: source of randomness; the global one if None.
+        options: further options of the estimator.
+
+    Examples:
+        >>> first, layer = torch.zeros(3, 4, requires_grad=True), torch.nn.Linear(4, 5)
+        >>> paths = Paths(samples=8)
+        >>> z1 = paths.sample(first)  # 3 variables of 4 categories
+        >>> z2 = paths.sample(layer(z1))  # 3 variables of 5, given z1
+        >>> z1.shape, z2.shape
+        (torch.Size([8, 3, 4]), torch.Size([8, 3, 5]))
+        >>> paths.expectation(z2[..., 0].sum(-1)).backward()
+        >>> first.grad.shape, layer.weight.grad.shape
+        (torch.Size([3, 4]), torch.Size([5, 4]))
+    """
+
+    def __init__(
+        self,
+        samples: int = 8,
+        estimator: str | Estimator = "carms-s",
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ) -> None:
+        made = resolve(estimator, samples, options)
+        if not _compares_samples(made):
+            suitable = [name for name in available() if _compares_samples(make(name, samples=4))]
+            raise ValueError(
+                "the estimator of paths must compare its samples with each other, as "
+                f"{', '.join(suitable)} do, got {estimator}"
+            )
+        assert isinstance(made, ScoreFunction)
+        self.samples = made.samples
+        self._estimator = made
+        self._generator = generator
+        self._layers: list[Draw] = []
+        self._finished = False
+
+    def sample(self, logits: Distribution, *, one_hot: bool = True) -> Tensor:
+        """Draw the next layer.
+
+        Args:
+            logits: ``[*batch, D, C]``, shared by all paths, or ``[N, *batch, D, C]``, one set for
+                each path. Those of the first layer are shared, and fix the batch. D and C may
+                differ between layers. Or a Categorical, OneHotCategorical or Bernoulli.
+            one_hot: False to return indices ``[N, *batch, D]``.
+
+        Returns:
+            One-hot ``[N, *batch, D, C]``; of a Bernoulli, zeros and ones ``[N, *batch, D]``.
+        """
+        if self._finished:
+            raise RuntimeError("expectation was called already: make a new Paths for new samples")
+        variables = Variables.of(logits)
+        draw = (
+            self._draw_for_each_path(variables)
+            if self._depends_on_path(variables.logits.shape)
+            else self._estimator.sample(logits, self._generator)
+        )
+        self._layers.append(draw)
+        return draw.z if one_hot else draw.indices.clone()
+
+    def expectation(self, values: Tensor) -> Tensor:
+        """The mean ``[*batch]`` of values, whose backward pass has the gradients of all layers.
+
+        The ordinary gradient goes to everything else that the values were made of.
+
+        Args:
+            values: ``f`` of each path, ``[N, *batch]``. A value may depend on its own path only.
+        """
+        if self._finished:
+            raise RuntimeError("expectation was called already: make a new Paths for new values")
+        if not self._layers:
+            raise RuntimeError("there are no paths yet: call sample before expectation")
+        values = check_values(values, self._layers[0].indices.shape)
+        self._finished = True
+        value = values.mean(0)
+        if not torch.is_grad_enabled():
+            return value
+        fixed = values.detach()
+        for draw in self._layers:
+            if draw.variables.logits.ndim == draw.indices.ndim:  # shared: no dimension of samples
+                value = self._estimator._with_gradient(value, draw, fixed, None)
+            else:
+                value = with_gradient_of(value, self._leave_one_out(draw, fixed))
+        return value
+
+    def _depends_on_path(self, logits: torch.Size) -> bool:
+        """Whether logits of this shape are one set for each path, or an error."""
+        if not self._layers:
+            return False
+        paths = self._layers[0].indices.shape[:-1]
+        if logits[:-2] not in (paths, paths[1:]):
+            shared, each = (", ".join(map(str, (*of, "D", "C"))) for of in (paths[1:], paths))
+            raise ValueError(
+                f"logits must be [*batch, D, C] = [{shared}], shared by the paths, or "
+                f"[N, *batch, D, C] = [{each}], one set for each, got shape {list(logits)}"
+            )
+        return logits[:-2] == paths
+
+    def _draw_for_each_path(self, variables: Variables) -> Draw:
+        with plain_numerics(variables.logits):
+            probs = probabilities(variables.logits)
+            return Draw(variables, independent_samples(probs, 1, self._generator).squeeze(0))
+
+    def _leave_one_out(self, draw: Draw, values: Tensor) -> Tensor:
+        """``[*batch]``, whose gradient is that of leave-one-out REINFORCE.
+
+        The logits differ between paths, so the normaliser of their softmax does not drop out.
+        """
+        logits = draw.variables.logits
+        with plain_numerics(logits):
+            wide = values.to(computing_dtype(values.dtype))
+            weights = ((wide - wide.mean(0)) / (self.samples - 1)).unsqueeze(-1)
+        log_probs = log_softmax(logits.to(computing_dtype(logits.dtype)))
+        picked = log_probs.gather(-1, draw.indices.unsqueeze(-1)).squeeze(-1)
+        return (picked * weights.to(picked.dtype)).sum((0, -1))
+
+    def __repr__(self) -> str:
+        return f"Paths(samples={self.samples}, estimator={self._estimator})"
+
+
+def _compares_samples(estimator: Estimator) -> bool:
+    """Whether it is ``sum_n w_n d log p(z_n)`` with weights of differences between samples."""
+    return isinstance(estimator, ScoreFunction) and estimator.centred

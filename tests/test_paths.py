@@ -1,0 +1,363 @@
+"""Paths through several layers against enumeration."""
+
+import itertools
+
+import pytest
+import torch
+from helpers import Moments, dirichlet_probs, generator
+from torch.distributions import Bernoulli, Categorical
+
+import carms
+
+REPLICATES, CHUNK = 200_000, 20_000
+# Two variables of three categories, then one of two, then one of four.
+SHAPES = [(2, 3), (1, 2), (1, 4)]
+
+
+def one_hot(indices, categories):
+    return torch.nn.functional.one_hot(torch.tensor(indices), categories).double()
+
+
+class Chain:
+    """Three layers, each with logits made of all layers before it.
+
+    Its parameters have a leading dimension of replicates, so that each has its own gradient.
+    """
+
+    def __init__(self, concentration=1.0):
+        probs = dirichlet_probs(concentration, *SHAPES[0], seed=7, floor=0.01)
+        noise = generator(3)
+
+        def normal(*shape):
+            return torch.randn(shape, generator=noise, dtype=torch.float64)
+
+        # A constant row stands for the bias.
+        scale = 1 / concentration**0.5
+        self.parameters = {
+            "first": probs.log(),
+            "second": scale * normal(2 * 3 + 1, 1 * 2),
+            "third": scale * normal(2 * 3 + 2 + 1, 1 * 4),
+            "last": normal(2 * 3 + 2 + 4),
+        }
+        self.table = normal(3, 3, 2, 4)
+
+    def logits(self, weight, *layers):
+        """``[..., D C]`` of the next layer from samples ``[..., D, C]`` of those before.
+
+        Bounded: a rarer category would not be seen often enough.
+        """
+        flat = [z.flatten(-2) for z in layers]
+        inputs = torch.cat([*flat, torch.ones_like(flat[0][..., :1])], -1)
+        return 2 * (inputs.unsqueeze(-2) @ weight).squeeze(-2).tanh()
+
+    def f(self, last, *layers):
+        """A table without structure, times a linear function with its own weights."""
+        flat = torch.cat([z.flatten(-2) for z in layers], -1)
+        indices = torch.cat([z.argmax(-1) for z in layers], -1)
+        return self.table[indices.unbind(-1)] * (1 + (flat * last).sum(-1))
+
+    def sampled(self, parameters, paths):
+        z1 = paths.sample(parameters["first"])
+        z2 = paths.sample(self.logits(parameters["second"], z1).unflatten(-1, SHAPES[1]))
+        z3 = paths.sample(self.logits(parameters["third"], z1, z2).unflatten(-1, SHAPES[2]))
+        return paths.expectation(self.f(parameters["last"], z1, z2, z3))
+
+    def enumerated(self, parameters):
+        total = 0.0
+        for a, b, c, d in itertools.product(range(3), range(3), range(2), range(4)):
+            z1, z2, z3 = one_hot([a, b], 3), one_hot([c], 2), one_hot([d], 4)
+            second = self.logits(parameters["second"], z1).unflatten(-1, SHAPES[1])
+            third = self.logits(parameters["third"], z1, z2).unflatten(-1, SHAPES[2])
+            layers = [(parameters["first"], z1), (second, z2), (third, z3)]
+            log_p = sum((logits.log_softmax(-1) * z).sum() for logits, z in layers)
+            total = total + log_p.exp() * self.f(parameters["last"], z1, z2, z3)
+        return total
+
+
+def leaves(parameters, *batch):
+    return {
+        key: value.expand(*batch, *value.shape).clone().requires_grad_()
+        for key, value in parameters.items()
+    }
+
+
+def assert_unbiased(parameters, sampled, enumerated):
+    """Value and gradients of all parameters, replicates being a batch dimension."""
+    alone = leaves(parameters)
+    truth = enumerated(alone)
+    gradients = torch.autograd.grad(truth, list(alone.values()))
+    value, found = Moments(), {key: Moments() for key in parameters}
+    for _ in range(REPLICATES // CHUNK):
+        many = leaves(parameters, CHUNK)
+        values = sampled(many)
+        value.add(values.detach())
+        for key, rows in zip(many, torch.autograd.grad(values.sum(), many.values()), strict=True):
+            found[key].add(rows)
+    assert value.agrees_with(truth.detach())
+    for (key, moments), gradient in zip(found.items(), gradients, strict=True):
+        assert moments.agrees_with(gradient), f"{key}: largest |z| is {moments.z(gradient).max()}"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "samples", "concentration"),
+    [
+        ("carms-s", 4, 1.0),
+        ("carms-s", 2, 1.0),
+        # Low entropy.
+        ("carms-s", 4, 0.1),
+        ("loorf", 4, 1.0),
+        ("carms-i", 4, 1.0),
+    ],
+)
+def test_three_dependent_layers_are_unbiased(estimator, samples, concentration):
+    chain, source = Chain(concentration), generator(5)
+    assert_unbiased(
+        chain.parameters,
+        lambda many: chain.sampled(many, carms.Paths(samples, estimator, source)),
+        chain.enumerated,
+    )
+
+
+@pytest.mark.parametrize("estimator", ["carms-s", "carms-i", "loorf"])
+def test_layers_side_by_side_are_unbiased(estimator):
+    """Of different C, both coupled, and a layer between them that depends on the first."""
+    table = torch.randn(3, 2, 4, generator=generator(2), dtype=torch.float64)
+    parameters = {
+        "left": dirichlet_probs(1.0, 1, 3, seed=1, floor=0.01).log(),
+        "below": torch.randn(3, 2, generator=generator(3), dtype=torch.float64),
+        "right": dirichlet_probs(1.0, 1, 4, seed=2, floor=0.01).log(),
+    }
+    source = generator(6)
+
+    def sampled(many):
+        paths = carms.Paths(3, estimator, source)
+        left = paths.sample(many["left"], one_hot=False)
+        rows = many["below"].expand(3, *many["below"].shape)
+        logits = rows.gather(-2, left.unsqueeze(-1).expand(*left.shape, 2))
+        below = paths.sample(logits, one_hot=False)
+        right = paths.sample(many["right"], one_hot=False)
+        return paths.expectation(table[left, below, right].squeeze(-1))
+
+    def enumerated(alone):
+        left, right = alone["left"].softmax(-1)[0], alone["right"].softmax(-1)[0]
+        return torch.einsum("i,ij,k,ijk", left, alone["below"].softmax(-1), right, table)
+
+    assert_unbiased(parameters, sampled, enumerated)
+
+
+def f(z):
+    return (z * torch.arange(z.shape[-1])).sum((-2, -1)).square()
+
+
+@pytest.mark.parametrize("estimator", ["carms-g", "carms-i", "carms-s", "carts", "loorf"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_one_layer_is_expectation(estimator, dtype):
+    logits = torch.randn(7, 2, 3, generator=generator(1)).to(dtype).requires_grad_()
+    paths = carms.Paths(4, estimator, generator(2))
+    z = paths.sample(logits)
+    assert z.dtype == dtype
+    found = paths.expectation(f(z))
+    expected = carms.expectation(f, logits, estimator, 4, generator(2))
+    assert torch.equal(found, expected)
+    gradients = [torch.autograd.grad(each.sum(), logits)[0] for each in (found, expected)]
+    assert torch.equal(*gradients)
+    assert gradients[0].abs().sum() > 0
+
+
+def two_layers(first, second, *, samples=4, seed=2, of=lambda logits: logits, **options):
+    """``f`` of the second layer, whose logits are rows ``second`` that the first layer picks."""
+    paths = carms.Paths(samples, generator=generator(seed), **options)
+    z1 = paths.sample(of(first))
+    z2 = paths.sample(of((z1.unsqueeze(-1) * second).sum(-2)))
+    return z1, z2, paths
+
+
+def test_half_precision_is_computed_in_single():
+    first = torch.randn(50, 2, 3, generator=generator(1), dtype=torch.bfloat16).requires_grad_()
+    second = torch.randn(4, 50, 2, 5, generator=generator(2), dtype=torch.bfloat16).requires_grad_()
+
+    def gradients(dtype):
+        paths = carms.Paths(4, generator=generator(3))
+        z1 = paths.sample(first.to(dtype))
+        z2 = paths.sample(second.to(dtype))
+        # Whole numbers that bfloat16 can hold, unlike their differences from their mean.
+        value = paths.expectation(161 + f(z1) + f(z2))
+        assert value.dtype == dtype
+        return torch.autograd.grad(value.sum(), (first, second))
+
+    for half, double in zip(gradients(torch.bfloat16), gradients(torch.float64), strict=True):
+        assert half.dtype == torch.bfloat16
+        assert double.abs().sum() > 1
+        torch.testing.assert_close(half, double, rtol=0.01, atol=0.01)
+
+
+def test_masked_categories_are_never_drawn_and_have_no_gradient():
+    first = torch.zeros(500, 1, 3)
+    first[..., 1] = -torch.inf
+    second = torch.zeros(1, 3, 4)
+    second[..., 2] = -torch.inf
+    first.requires_grad_()
+    second.requires_grad_()
+    paths = carms.Paths(4, generator=generator(1))
+    z1 = paths.sample(first)
+    z2 = paths.sample(second[0][z1.argmax(-1)])
+    assert z1[..., 1].sum() == 0
+    assert z2[..., 2].sum() == 0
+    paths.expectation(f(z1) + f(z2)).sum().backward()
+    for leaf, masked in ((first, 1), (second, 2)):
+        assert leaf.grad.isfinite().all()
+        assert (leaf.grad[..., masked] == 0).all()
+        assert leaf.grad.abs().sum() > 0
+
+
+def test_distributions_are_their_logits():
+    first = torch.randn(5, 2, generator=generator(1), dtype=torch.float64).requires_grad_()
+    second = torch.randn(2, 3, generator=generator(2), dtype=torch.float64).requires_grad_()
+
+    def gradients(bits, categories):
+        paths = carms.Paths(4, generator=generator(3))
+        z1 = paths.sample(bits)
+        chosen = z1 if z1.ndim == 3 else z1[..., 1]
+        logits = chosen.unsqueeze(-1) * second
+        z2 = paths.sample(categories(logits))
+        z3 = paths.sample(Bernoulli(logits=logits[..., 0]))
+        assert z3.shape == (4, 5, 2)
+        value = paths.expectation(f(z2) * (1 + z3.sum(-1)))
+        return torch.autograd.grad(value.sum(), (first, second))
+
+    by_logits = torch.stack((torch.zeros_like(first), first), -1)
+    plain = gradients(by_logits, lambda logits: logits)
+    for bits, categories in [
+        (Bernoulli(logits=first), lambda logits: Categorical(logits=logits)),
+        (Bernoulli(probs=first.sigmoid()), lambda logits: Categorical(probs=logits.softmax(-1))),
+    ]:
+        for one, other in zip(gradients(bits, categories), plain, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_indices_instead_of_one_hot():
+    logits = torch.randn(5, 2, 3, generator=generator(1))
+    dense = carms.Paths(4, generator=generator(2))
+    sparse = carms.Paths(4, generator=generator(2))
+    for given in (logits, logits.expand(4, -1, -1, -1), logits[..., :2]):
+        z = dense.sample(given)
+        indices = sparse.sample(given, one_hot=False)
+        assert z.shape == (4, 5, 2, given.shape[-1])
+        assert indices.dtype == torch.int64
+        assert torch.equal(z.argmax(-1), indices)
+        indices.zero_()  # what the user does with them is his affair
+    values = torch.randn(4, 5, generator=generator(3))
+    assert torch.equal(dense.expectation(values), sparse.expectation(values))
+
+
+def test_coupled_where_shared_and_independent_given_the_path():
+    # Four strata of the unit interval and four equal categories: a coupled draw is nearly a
+    # permutation.
+    logits = torch.zeros(4000, 1, 4)
+    paths = carms.Paths(4, generator=generator(1))
+    shared = paths.sample(logits, one_hot=False)
+    each = paths.sample(logits.expand(4, -1, -1, -1), one_hot=False)
+    again = paths.sample(logits, one_hot=False)
+
+    def meetings(indices):
+        """How often the first two paths agree."""
+        return (indices[0] == indices[1]).float().mean().item()
+
+    assert meetings(shared) < 0.15
+    assert meetings(again) < 0.15
+    assert meetings(each) == pytest.approx(0.25, abs=0.03)
+    assert not torch.equal(shared, again)
+
+
+def test_no_gradient_where_none_is_wanted():
+    first, second = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3, 5, requires_grad=True)
+    with torch.no_grad():
+        _, z2, paths = two_layers(first, second)
+        value = paths.expectation(f(z2))
+    assert not value.requires_grad
+    assert value == f(z2).mean()
+
+
+def test_an_object_has_its_own_samples():
+    paths = carms.Paths(estimator=carms.make("carms-s", samples=5, orderings=2))
+    assert paths.samples == 5
+    assert paths.sample(torch.zeros(2, 3)).shape == (5, 2, 3)
+    assert carms.Paths(6, "carms-s", orderings=2).samples == 6
+    assert repr(carms.Paths(6, "loorf")) == "Paths(samples=6, estimator=Loorf(samples=6))"
+
+
+def test_a_generator_spares_the_global_stream():
+    before = torch.get_rng_state()
+    first, second = torch.zeros(9, 2, 3), torch.zeros(2, 3, 5)
+    one, other = (two_layers(first, second)[1] for _ in range(2))
+    assert torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.equal(two_layers(first, second, seed=3)[1], one)
+
+
+def test_empty_batch_and_no_variables():
+    for shape in [(0, 2, 3), (4, 0, 3)]:
+        logits = torch.zeros(shape, requires_grad=True)
+        paths = carms.Paths(4)
+        z1 = paths.sample(logits)
+        z2 = paths.sample(logits.expand(4, *shape))
+        value = paths.expectation((z1 + z2).sum((-2, -1)) + 2)
+        assert torch.equal(value, torch.full(shape[:1], 2.0))
+        assert torch.autograd.grad(value.sum(), logits)[0].shape == shape
+
+
+@pytest.mark.parametrize("name", ["exact", "reinforce", "unord", "double-cv", "relax", "indecater"])
+def test_estimators_that_do_not_compare_their_samples(name):
+    message = rf"must compare its samples with each other, as .*carms-s.*loorf do, got {name}"
+    with pytest.raises(ValueError, match=message):
+        carms.Paths(4, name)
+    with pytest.raises(ValueError, match=r"must compare its samples with each other"):
+        carms.Paths(estimator=carms.make(name, samples=4))
+
+
+def test_unknown_options():
+    with pytest.raises(ValueError, match="unknown estimator"):
+        carms.Paths(4, "carm")
+    with pytest.raises(TypeError, match="loorf has no option epsilon"):
+        carms.Paths(4, "loorf", epsilon=0.1)
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        carms.Paths(1, "loorf")
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 5), (4, 3, 7, 2, 5), (2, 5), (5, 7, 2, 5), (4, 1, 2, 5)])
+def test_logits_that_fit_no_path(shape):
+    paths = carms.Paths(4)
+    paths.sample(torch.zeros(7, 2, 3))
+    message = r"\[\*batch, D, C\] = \[7, D, C\], .* \[N, \*batch, D, C\] = \[4, 7, D, C\].*got sha"
+    with pytest.raises(ValueError, match=message) as caught:
+        paths.sample(torch.zeros(shape))
+    assert str(list(shape)) in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_values_of_the_wrong_shape():
+    paths = carms.Paths(4)
+    paths.sample(torch.zeros(7, 2, 3))
+    with pytest.raises(ValueError, match=r"one value per sample, \[N, \*batch\] = \[4, 7\]"):
+        paths.expectation(torch.zeros(7))
+    with pytest.raises(ValueError, match="NaN or infinity for 28 of 28"):
+        paths.expectation(torch.full((4, 7), torch.nan))
+
+
+def test_logits_of_a_path_that_are_no_distribution():
+    paths = carms.Paths(4)
+    paths.sample(torch.zeros(7, 2, 3))
+    with pytest.raises(ValueError, match=r"got NaN"):
+        paths.sample(torch.full((4, 7, 2, 3), torch.nan))
+
+
+def test_paths_are_used_once():
+    paths = carms.Paths(4)
+    with pytest.raises(RuntimeError, match="call sample before expectation"):
+        paths.expectation(torch.zeros(4))
+    z = paths.sample(torch.zeros(2, 3))
+    paths.expectation(f(z))
+    with pytest.raises(RuntimeError, match="make a new Paths for new values"):
+        paths.expectation(f(z))
+    with pytest.raises(RuntimeError, match="make a new Paths for new samples"):
+        paths.sample(torch.zeros(2, 3))
