@@ -15,7 +15,6 @@ from variance import random_objective, variance
 import carms
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
-from carms.lab.memory import keep_freed_memory
 from carms.sequences import Rollouts, advantages, default_epsilon, pair_ratio, rollouts
 
 KINDS = {
@@ -312,7 +311,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    keep_freed_memory()
     for name in arguments.parts or PARTS:
         torch.manual_seed(arguments.seed)
         PARTS[name](arguments)

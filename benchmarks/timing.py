@@ -6,13 +6,10 @@ from collections.abc import Callable
 
 import torch
 
-from carms.lab.memory import keep_freed_memory
-
 
 def interleaved(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Median milliseconds of each variant, all of them run once per round on one thread."""
     torch.set_num_threads(1)
-    keep_freed_memory()
     times: dict[str, list[float]] = {name: [] for name in variants}
     for turn in range(rounds + 3):
         for name, run in variants.items():

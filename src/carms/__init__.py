@@ -5,6 +5,7 @@ from carms.bounds import importance_bound
 from carms.compare import compare
 from carms.estimators import available, make
 from carms.expectation import expectation
+from carms.memory import keep_freed_memory as _keep_freed_memory
 from carms.paths import Paths
 
 __version__ = "0.1.0"
@@ -21,3 +22,5 @@ __all__ = [
     "make",
     "sequences",
 ]
+
+_keep_freed_memory()

@@ -2,8 +2,6 @@
 
 import torch
 
-from carms.lab.memory import keep_freed_memory
-
 __all__ = ["prepare"]
 
 
@@ -17,4 +15,3 @@ def prepare(device: str, threads: int) -> None:
         why = str(error).splitlines()[0]
         raise ValueError(f"device {device!r} cannot be used here: {why}") from error
     torch.set_num_threads(threads)
-    keep_freed_memory()

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from carms.lab.figures import draw_images
-from carms.lab.memory import keep_freed_memory
 from carms.lab.settings import Settings
 from carms.lab.training import InterruptedRunError, Trainer
 
@@ -111,7 +110,6 @@ def _until_broken(pool: ProcessPoolExecutor, left: list[Job]) -> Iterator[Outcom
 
 def prepare_process() -> None:
     """Once in each process."""
-    keep_freed_memory()
     # The parent hears it too, and passes it on as a request to end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
