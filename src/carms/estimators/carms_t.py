@@ -8,7 +8,6 @@ from torch.autograd.function import once_differentiable
 
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
-from carms.couplings.partition import Partition
 from carms.estimators.base import (
     Draw,
     Estimator,
@@ -43,8 +42,8 @@ class Memory(NamedTuple):
         ratio: ``[B (B - 1) / 2, *batch, D]`` of the pairs of base samples.
         weights: ``[N, *batch]`` of the evaluations in the value; they add up to one.
         reach: ``[K, *batch]``, the expected number of variables that a fresh draw would change.
-        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls.
-        past_count: number of past calls, both zero where there is a batch.
+        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls; empty where there
+            is a batch.
     """
 
     probs: Tensor
@@ -52,7 +51,6 @@ class Memory(NamedTuple):
     weights: Tensor
     reach: Tensor
     past: Tensor
-    past_count: Tensor
 
 
 class CarmsT(torch.nn.Module, Estimator):
@@ -127,15 +125,16 @@ class CarmsT(torch.nn.Module, Estimator):
         with plain_numerics(variables.logits):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
-            z, gate, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
+            z, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
         draw = Draw(variables, indices, memory, relaxed=z)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         check_dependence(self, values, z)
-        # Both gates are zero. Their gradients tell `_OnePass` the upstream gradient and the values.
-        centred = (values - values[0]).detach().to(gates.dtype)
-        told = gate + (gates * centred).sum(0)
-        value: Tensor = (memory.weights.to(values.dtype) * values).sum(0) + told.to(values.dtype)
-        return value
+        # The gates are zero. Their gradient tells `_OnePass` the values, less that of the first
+        # sample, in whose place it tells what they are multiplied by.
+        told = (values.detach() - values[0].detach()).to(gates.dtype)
+        told[0] = 1
+        value: Tensor = (memory.weights.to(values.dtype) * values + gates * told).sum(0)
+        return value.to(values.dtype)
 
     def _one_pass(self, logits: Tensor) -> bool:
         """Whether the slopes can come from the backward pass of the value itself."""
@@ -179,7 +178,7 @@ class CarmsT(torch.nn.Module, Estimator):
             changed, reach, accepted = _change_one(probs, self._sources(indices), generator)
             weights = self._weights(accepted.to(probs.dtype))
             past = self.past.of(probs)
-            memory = Memory(probs, ratio, weights, reach.to(probs.dtype), *past)
+            memory = Memory(probs, ratio, weights, reach.to(probs.dtype), past)
             return torch.cat((indices, changed)), memory
 
     def _weights(self, accepted: Tensor) -> Tensor:
@@ -236,10 +235,9 @@ class CarmsT(torch.nn.Module, Estimator):
         else:
             pairs = self._pairs(memory, z[:base], values[:base])
             terms.append(seen_values - pairs)
-        scales = self._scales(memory, pairs, terms).to(probs.dtype)
         gradient: Tensor = pairs
-        for scale, term in zip(scales, terms, strict=True):
-            gradient = gradient + scale[..., None, None] * term
+        for scale, term in zip(self._scales(memory, pairs, terms), terms, strict=True):
+            gradient = gradient + scale.to(probs.dtype)[..., None, None] * term
         return gradient
 
     def _pairs(self, memory: Memory, z: Tensor, values: Tensor) -> Tensor:
@@ -250,10 +248,10 @@ class CarmsT(torch.nn.Module, Estimator):
         found: Tensor = (weights.unsqueeze(-1) * z).sum(0)
         return found
 
-    def _scales(self, memory: Memory, pairs: Tensor, terms: list[Tensor]) -> Tensor:
+    def _scales(self, memory: Memory, pairs: Tensor, terms: list[Tensor]) -> list[Tensor]:
         own = moments(pairs, *terms)
         self.past.add(own)
-        return cross_fit(own, memory.past, memory.past_count)
+        return cross_fit(own, memory.past)
 
     def __repr__(self) -> str:
         return f"CarmsT(samples={self.samples}, neighbours={self.neighbours})"
@@ -265,21 +263,23 @@ class _OnePass(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, logits: Tensor, hard: Tensor, estimator: CarmsT, *memory: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         ctx.estimator = estimator
-        z = hard.clone()
         ctx.save_for_backward(hard, *memory)
-        weights = memory[2]
-        return z, torch.zeros_like(weights[0]), torch.zeros_like(weights)
+        # A copy, since `f` may write on what it is given.
+        return hard.clone(), torch.zeros_like(Memory(*memory).weights)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Tensor, upstream: Tensor, values: Tensor) -> Any:
+    def backward(ctx: Any, slopes: Tensor, told: Tensor) -> Any:
         hard, *saved = ctx.saved_tensors
-        memory = Memory(*saved)
         with plain_numerics(hard):
-            some = torch.where(upstream == 0, 1, upstream)
-            found = ctx.estimator._gradient(memory, hard, values / some, slopes, some)
+            upstream = told[0]
+            # An example that nobody asks for has no slopes, and no gradient.
+            scale = torch.where(upstream == 0, 1, upstream)
+            values = told / scale
+            values[0] = 0
+            found = ctx.estimator._gradient(Memory(*saved), hard, values, slopes, scale)
             gradient = found * upstream[..., None, None]
         return gradient.to(hard.dtype), None, None, *[None] * len(saved)
 
@@ -298,33 +298,32 @@ def _change_one(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Change one variable of each of ``z [K, *batch, D]`` to another category.
 
-    A variable is chosen in proportion to the probability that a fresh draw would change it, its
-    category as in that draw. The changed samples come at the rate of the original ones if each is
-    accepted with the probability of a Metropolis step.
+    Variable and category are drawn together, in proportion to the probabilities of all categories
+    but those of ``z``: a variable as often as a fresh draw would change it. The changed samples
+    come at the rate of the original ones if each is accepted with the probability of a Metropolis
+    step.
 
     Returns:
         The changed samples ``[K, *batch, D]``, the sum ``[K, *batch]`` of the probabilities to
         change, and the probability ``[K, *batch]`` of acceptance.
     """
     count, *batch, variables = z.shape
-    wide = precise_dtype(probs.device)
-    u = uniform((count + 1, *batch), generator, wide, probs.device)
-    if not variables:
-        return z, torch.zeros_like(u[1:]), torch.zeros_like(u[1:])
-    total, p = probs.sum(-1, dtype=wide), probs.expand(count, *probs.shape)
-    leave = (1 - p.gather(-1, z.unsqueeze(-1)).squeeze(-1) / total).clamp_min_(0)
+    categories, wide = probs.shape[-1], precise_dtype(probs.device)
     # One random number for all, spread evenly: they tend to change different variables.
-    spread = torch.arange(count, dtype=wide, device=probs.device) / count
-    where = (u[0] + spread.view(-1, *[1] * len(batch))).frac()
-    place = Partition.of(leave).category(where.unsqueeze(0)).squeeze(0).unsqueeze(-1)
-    row = p.gather(-2, place.unsqueeze(-1).expand(*place.shape, probs.shape[-1])).squeeze(-2)
-    row = row / total.expand(z.shape).gather(-1, place)
+    u = uniform(batch, generator, wide, probs.device)
+    if not variables:
+        return z, u.new_zeros(count, *batch), u.new_zeros(count, *batch)
+    u = torch.stack([(u + k / count).frac_() for k in range(count)])
+    others = probs.expand(count, *probs.shape).scatter(-1, z.unsqueeze(-1), 0).flatten(-2)
+    ends = others.cumsum(-1, dtype=wide)
+    reach = ends[..., -1]
+    target = (u * reach).unsqueeze(-1)
+    cell = torch.searchsorted(ends, target, right=True).clamp_max_(others.shape[-1] - 1)
+    place, after = cell // categories, cell % categories
     before = z.gather(-1, place)
-    others = row.scatter(-1, before, 0)
-    after = Partition.of(others).category(u[1:].unsqueeze(0)).squeeze(0).unsqueeze(-1)
     # What is certain does not change.
-    after = torch.where(others.sum(-1, keepdim=True) > 0, after, before)
-    reach = leave.sum(-1)
-    reach_after = reach + (row.gather(-1, before) - row.gather(-1, after)).squeeze(-1)
-    accepted = reach / torch.maximum(reach, reach_after).clamp_min(torch.finfo(wide).tiny)
-    return z.scatter(-1, place, after), reach, accepted
+    after = torch.where(target > 0, after, before)
+    flat, start = probs.flatten(-2).expand(others.shape), place * categories
+    gain = flat.gather(-1, start + before).to(wide) - flat.gather(-1, start + after)
+    accepted = reach / torch.maximum(reach, reach + gain.squeeze(-1))
+    return z.scatter(-1, place, after), reach, torch.where(reach > 0, accepted, 0)

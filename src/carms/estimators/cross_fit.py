@@ -5,7 +5,6 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from carms.constants import constant
 from carms.precision import precise_dtype
 
 __all__ = ["Past", "cross_fit", "moments"]
@@ -33,13 +32,13 @@ class Past(torch.nn.Module):
         self.register_buffer("total", torch.zeros(terms + 1, terms + 1))
         self.register_buffer("count", torch.zeros(()))
 
-    def of(self, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of past moments and their number, as they are now, for ``probs [*batch, D, C]``;
-        nothing where there is a batch, or hardly a past.
+    def of(self, probs: Tensor) -> Tensor:
+        """The sum of past moments as it is now, for ``probs [*batch, D, C]``; empty where there is
+        a batch, or hardly a past.
         """
-        if _alone(probs) and self.count >= _ENOUGH:
-            return self.total.clone().to(probs.device), self.count.clone().to(probs.device)
-        return torch.zeros_like(self.total, device=probs.device), _zero(probs.device)
+        if not _alone(probs) or self.count < _ENOUGH:
+            return self.total[:0]
+        return self.total.clone().to(probs.device)
 
     def add(self, own: Tensor) -> None:
         """Let the ``moments`` of a call count for the next ones, in ``train()`` mode."""
@@ -62,7 +61,7 @@ def moments(base: Tensor, *terms: Tensor) -> Tensor:
     return rows @ rows.mT
 
 
-def cross_fit(own: Tensor, past: Tensor, past_count: Tensor) -> Tensor:
+def cross_fit(own: Tensor, past: Tensor | None = None) -> list[Tensor]:
     """Scales that let ``base + sum_k scale_k term_k`` vary the least.
 
     The scales of an example are fitted by least squares on all *other* examples, whose draws are
@@ -71,43 +70,50 @@ def cross_fit(own: Tensor, past: Tensor, past_count: Tensor) -> Tensor:
     the scale of each term towards the common one. A single example without a past gets ones.
 
     Args:
-        own: ``[*batch, 1 + K, 1 + K]``, the ``moments`` of each example.
-        past: ``[1 + K, 1 + K]``, the sum of the moments of past calls.
-        past_count: number of examples in that sum.
+        own: ``[*batch, 1 + K, 1 + K]``, the ``moments`` of each example; K is 1 or 2.
+        past: ``[1 + K, 1 + K]``, the sum of the moments of past calls; none, or empty.
 
     Returns:
-        ``[K, *batch]``.
+        K tensors ``[*batch]``.
     """
-    flat = own.reshape(-1, *own.shape[-2:])
-    others = (flat.sum(0) + past - flat).movedim(0, -1)
-    # No others have no moments either: whatever their number, the pull is towards 1.
-    count = (past_count + (len(flat) - 1)).clamp_min(1)
+    others = own.sum(tuple(range(own.ndim - 2))) - own
+    count = max(1, own.shape[:-2].numel() - 1)
+    if past is not None and past.numel():
+        # It counts for as many examples as make it worth while.
+        others, count = others + past, _ENOUGH
     # So that nothing is divided by zero, or by what rounding left of it.
-    floor = others[0, 0] * _NEGLIGIBLE + torch.finfo(own.dtype).tiny
-    gram, target = others[1:, 1:], -others[1:, 0]
-    # The least squares of a single term, the sum of all.
-    square = gram.sum((0, 1))
-    pull = (square * (_TO_ONE / count)) + floor
-    scales = ((target.sum(0) + pull) / (square + pull)).unsqueeze(0)
-    if len(target) == 2:
-        square = gram.diagonal().movedim(-1, 0)
-        pull = (square * (_TO_COMMON / count)) + floor
-        scales = _solve_two(square + pull, gram[0, 1], target + pull * scales)
-    scales = scales.where(scales.isfinite(), 1)
-    return scales.unflatten(1, own.shape[:-2]) if own.ndim > 2 else scales.squeeze(1)
+    floor = others[..., 0, 0] * _NEGLIGIBLE + torch.finfo(own.dtype).tiny
+    square, target = others[..., 1, 1], others[..., 0, 1]
+    if own.shape[-1] == 2:
+        scales = [_ratio(square, target, floor, count)]
+    else:
+        mixed, other_square = others[..., 1, 2], others[..., 2, 2]
+        other_target = others[..., 0, 2]
+        # The least squares of a single term, the sum of both.
+        both = square + other_square + 2 * mixed
+        common = _ratio(both, target + other_target, floor, count)
+        # And of each, by Cramer's rule.
+        first, second = (
+            torch.add(floor, each, alpha=1 + _TO_COMMON / count) for each in (square, other_square)
+        )
+        target, other_target = (
+            (each * (_TO_COMMON / count) + floor) * common - towards
+            for each, towards in ((square, target), (other_square, other_target))
+        )
+        determinant = first * second - mixed.square()
+        scales = [
+            (second * target - mixed * other_target) / determinant,
+            (first * other_target - mixed * target) / determinant,
+        ]
+    return [scale.where(scale.isfinite(), 1) for scale in scales]
+
+
+def _ratio(square: Tensor, target: Tensor, floor: Tensor, count: int) -> Tensor:
+    """The least squares of one term, pulled towards 1."""
+    pull = torch.add(floor, square, alpha=_TO_ONE / count)
+    return (pull - target) / (square + pull)
 
 
 def _alone(examples: Tensor) -> bool:
     """Whether ``[*batch, a, b]`` is a single example, without others to learn from."""
     return examples.shape[:-2].numel() == 1
-
-
-@constant
-def _zero(device: torch.device) -> Tensor:
-    return torch.zeros((), device=device)
-
-
-def _solve_two(diagonal: Tensor, mixed: Tensor, target: Tensor) -> Tensor:
-    """The solutions ``[2, E]`` of symmetric systems by Cramer's rule."""
-    determinant = diagonal[0] * diagonal[1] - mixed.square()
-    return (diagonal.flip(0) * target - mixed * target.flip(0)) / determinant

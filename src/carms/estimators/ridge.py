@@ -22,13 +22,11 @@ class Memory(NamedTuple):
 
     Attributes:
         probs: ``[*batch, D, C]``.
-        past: ``[2, 2]``, the sum of the moments of past calls.
-        past_count: number of past calls. Both are zero where there is a batch.
+        past: ``[2, 2]``, the sum of the moments of past calls; empty where there is a batch.
     """
 
     probs: Tensor
     past: Tensor
-    past_count: Tensor
 
 
 class Ridge(torch.nn.Module, Direct):
@@ -64,7 +62,7 @@ class Ridge(torch.nn.Module, Direct):
         self.past = Past(terms=1)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
-        memory = Memory(probs, *self.past.of(probs))
+        memory = Memory(probs, self.past.of(probs))
         return independent_samples(probs, self.samples, generator), memory
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
@@ -100,7 +98,8 @@ class Ridge(torch.nn.Module, Direct):
     def _scale(self, memory: Memory, plain: Tensor, change: Tensor) -> Tensor:
         own = moments(plain, change)
         self.past.add(own)
-        return cross_fit(own, memory.past, memory.past_count)[0].to(plain.dtype)
+        (scale,) = cross_fit(own, memory.past)
+        return scale.to(plain.dtype)
 
     def __repr__(self) -> str:
         return f"Ridge(samples={self.samples}, penalty={self.penalty})"
