@@ -98,6 +98,17 @@ def steps_against_products(folder: str, rounds: int) -> None:
     print_table("A training step against its matrix products, one thread", header, rows)
 
 
+def steps_with_slopes(folder: str, rounds: int) -> None:
+    rows = []
+    for network, limit in (("nonlinear", "1.35"), ("linear", "1.60")):
+        runs = {name: trainer(folder, network, 10, name) for name in ("loorf", "carms-t")}
+        times = interleaved({name: run.one_step for name, run in runs.items()}, rounds)
+        ratio = times["carms-t"] / times["loorf"]
+        rows.append([network, *[f"{times[name]:.2f}" for name in runs], f"{ratio:.3f}", limit])
+    header = ["VAE, batch 50, C = N = 10", "loorf, ms", "carms-t, ms", "ratio", "limit"]
+    print_table("A training step with slopes, one thread", header, rows)
+
+
 def steps_against_authors(folder: str, rounds: int) -> None:
     rows = []
     for categories in (3, 5, 10):
@@ -141,6 +152,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
         steps_against_products(folder, rounds)
+        steps_with_slopes(folder, rounds)
         steps_against_authors(folder, rounds)
         evaluation_against_products(folder, rounds)
 

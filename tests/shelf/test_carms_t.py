@@ -131,7 +131,7 @@ def test_the_trapezoid_is_exact_on_quadratics_and_only_there():
         (slopes,) = torch.autograd.grad(f(points).sum(), points)
         chances = (probs * points.detach()).sum(-1).prod(-1)
         parts = [
-            chance * _trapezoid(probs, z[None], h[None], torch.ones(1))
+            chance * _trapezoid(probs, z[None], h[None])
             for chance, z, h in zip(chances, points.detach(), slopes, strict=True)
         ]
         expected = true_gradient(f, probs)[1]
@@ -146,8 +146,7 @@ def test_neighbours_find_nothing_to_mend_in_a_quadratic():
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     base = draw.z[: estimator.base].detach().requires_grad_()
     (slopes,) = torch.autograd.grad(quadratic(base).sum(), base)
-    ones = torch.ones(estimator.base, 50, dtype=torch.float64)
-    trapezoid = _trapezoid(logits.detach().softmax(-1), base.detach(), slopes, ones)
+    trapezoid = _trapezoid(logits.detach().softmax(-1), base.detach(), slopes)
     torch.testing.assert_close(gradient, trapezoid)
 
 

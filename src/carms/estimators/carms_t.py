@@ -1,5 +1,6 @@
 """The antithetic trapezoid: CARMS that also looks at the slopes of ``f``."""
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -213,20 +214,21 @@ class CarmsT(torch.nn.Module, Estimator):
         """
         probs, base = memory.probs, self.base
         z, slopes = z.to(probs.dtype), slopes.to(probs.dtype)
-        if holds(lambda: (probs == 0).any()):
+        unweighted = (memory.weights * upstream).reciprocal_()
+        slopes = slopes * _finite(unweighted)[..., None, None]
+        trapezoid = _trapezoid(probs, z[:base], slopes[:base])
+        if holds(lambda: not math.isfinite(trapezoid.sum())):
+            # The slopes of what never happens do not matter.
             slopes = torch.where(probs > 0, slopes, 0)
-        unweighted = (memory.weights * upstream).reciprocal()
-        unweighted = torch.where(unweighted.isfinite(), unweighted, 0)
-        trapezoid = _trapezoid(probs, z[:base], slopes[:base], unweighted[:base])
-        if holds(lambda: not trapezoid.sum().isfinite()):
-            raise ValueError(
-                f"{self} needs finite slopes of f at its samples, got NaN or infinite ones; loorf "
-                "and carms-s take any f"
-            )
+            trapezoid = _trapezoid(probs, z[:base], slopes[:base])
+            if not trapezoid.isfinite().all():
+                raise ValueError(
+                    f"{self} needs finite slopes of f at its samples, got NaN or infinite ones; "
+                    "loorf and carms-s take any f"
+                )
         change = self._sources(z) - z[base:]
-        here = (self._sources(slopes) * change).sum((-2, -1)) * self._sources(unweighted)
-        there = (slopes[base:] * change).sum((-2, -1)) * unweighted[base:]
-        both = torch.stack(((here + there) / 2, self._sources(values) - values[base:]))
+        by_slopes = ((self._sources(slopes) + slopes[base:]) * change).sum((-2, -1)) / 2
+        both = torch.stack((by_slopes, self._sources(values) - values[base:]))
         both = (both * (memory.reach / (2 * self.neighbours)))[..., None, None]
         seen_slopes, seen_values = (both * change).sum(1)
         terms = [trapezoid - seen_slopes]
@@ -275,22 +277,26 @@ class _OnePass(torch.autograd.Function):
         hard, *saved = ctx.saved_tensors
         with plain_numerics(hard):
             upstream = told[0]
-            # An example that nobody asks for has no slopes, and no gradient.
-            scale = torch.where(upstream == 0, 1, upstream)
-            values = told / scale
+            # An example that nobody asks for has no values and slopes, and no gradient.
+            values = _finite(told / upstream)
             values[0] = 0
-            found = ctx.estimator._gradient(Memory(*saved), hard, values, slopes, scale)
-            gradient = found * upstream[..., None, None]
+            found = ctx.estimator._gradient(Memory(*saved), hard, values, slopes, upstream)
+            gradient = found.mul_(upstream[..., None, None])
         return gradient.to(hard.dtype), None, None, *[None] * len(saved)
 
 
-def _trapezoid(probs: Tensor, z: Tensor, slopes: Tensor, unweighted: Tensor) -> Tensor:
+def _finite(values: Tensor) -> Tensor:
+    """Zero in the place of what is not finite."""
+    return torch.nan_to_num(values, 0, 0, 0)
+
+
+def _trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
     """``mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, ``[*batch, D, C]``."""
-    own = (z * slopes).sum(-1) * unweighted.unsqueeze(-1)
-    mean = (probs * slopes).sum(-1) * unweighted.unsqueeze(-1)
+    own = (z * slopes).sum(-1)
+    mean = (probs * slopes).sum(-1)
     chosen = ((own - mean).unsqueeze(-1) * z).sum(0)
-    total = (slopes * unweighted[..., None, None]).sum(0)
-    return (chosen + probs * (total - own.sum(0).unsqueeze(-1))) / (2 * len(z))
+    rest = slopes.sum(0).sub_(own.sum(0).unsqueeze(-1))
+    return chosen.addcmul_(probs, rest).div_(2 * len(z))
 
 
 def _change_one(
@@ -309,21 +315,21 @@ def _change_one(
     """
     count, *batch, variables = z.shape
     categories, wide = probs.shape[-1], precise_dtype(probs.device)
-    # One random number for all, spread evenly: they tend to change different variables.
     u = uniform(batch, generator, wide, probs.device)
     if not variables:
         return z, u.new_zeros(count, *batch), u.new_zeros(count, *batch)
-    u = torch.stack([(u + k / count).frac_() for k in range(count)])
-    others = probs.expand(count, *probs.shape).scatter(-1, z.unsqueeze(-1), 0).flatten(-2)
+    if count > 1:
+        # One random number for all, spread evenly: they tend to change different variables.
+        u = torch.stack([(u + k / count).frac_() for k in range(count)])
+    p, index = probs.expand(count, *probs.shape), z.unsqueeze(-1)
+    own, others = p.gather(-1, index).squeeze(-1), p.scatter(-1, index, 0).flatten(-2)
     ends = others.cumsum(-1, dtype=wide)
-    reach = ends[..., -1]
-    target = (u * reach).unsqueeze(-1)
+    reach = ends[..., -1:]
+    target = reach * u.unsqueeze(-1)
     cell = torch.searchsorted(ends, target, right=True).clamp_max_(others.shape[-1] - 1)
-    place, after = cell // categories, cell % categories
-    before = z.gather(-1, place)
+    place = cell // categories
     # What is certain does not change.
-    after = torch.where(target > 0, after, before)
-    flat, start = probs.flatten(-2).expand(others.shape), place * categories
-    gain = flat.gather(-1, start + before).to(wide) - flat.gather(-1, start + after)
-    accepted = reach / torch.maximum(reach, reach + gain.squeeze(-1))
-    return z.scatter(-1, place, after), reach, torch.where(reach > 0, accepted, 0)
+    after = torch.where(target > 0, cell % categories, z.gather(-1, place))
+    reach_after = reach + own.gather(-1, place) - others.gather(-1, cell)
+    most = torch.maximum(reach, reach_after).clamp_min_(torch.finfo(wide).tiny)
+    return z.scatter(-1, place, after), reach.squeeze(-1), (reach / most).squeeze(-1)

@@ -37,7 +37,7 @@ class Past(torch.nn.Module):
         a batch, or hardly a past.
         """
         if not _alone(probs) or self.count < _ENOUGH:
-            return self.total[:0]
+            return probs.new_zeros(0)
         return self.total.clone().to(probs.device)
 
     def add(self, own: Tensor) -> None:
@@ -105,7 +105,7 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> list[Tensor]:
             (second * target - mixed * other_target) / determinant,
             (first * other_target - mixed * target) / determinant,
         ]
-    return [scale.where(scale.isfinite(), 1) for scale in scales]
+    return [torch.nan_to_num(scale, 1, 1, 1) for scale in scales]
 
 
 def _ratio(square: Tensor, target: Tensor, floor: Tensor, count: int) -> Tensor:
