@@ -30,8 +30,8 @@ from carms.randomness import uniform
 
 __all__ = ["CarmsT"]
 
-# Of the neighbours in the value. They have to be in it for its backward pass to bring their slopes,
-# but would spoil the balance of the coupled samples; as a power of two it costs no digits.
+# Share of the neighbours in the value. They have to be in it for its backward pass to bring their
+# slopes, but would spoil the balance of the coupled samples.
 _SHARE = 2.0**-10
 
 
@@ -71,9 +71,12 @@ class CarmsT(torch.nn.Module, Estimator):
     - ``g = A + a (T - T') + b (F' - A)``.
 
     The scales ``a, b`` of an example are fitted on the other examples of the batch, and go from 1
-    to 0 where slopes mislead. Without a batch they are fitted on past calls of the same object in
-    ``train()`` mode, and are 1 at first. Unbiased whatever they are, for any differentiable ``f``.
-    ``T`` alone is exact in expectation where ``f`` is quadratic. N evaluations in all.
+    to 0 where slopes mislead: then it is ``carms-s`` on ``N - K`` samples. Without a batch they are
+    fitted on past calls of the same object in ``train()`` mode, and are 1 at first. With a single
+    base sample ``A`` is ``F'``, and only ``a`` is left. Unbiased for any ``f`` that has finite
+    slopes at its samples and treats examples apart, since no scale depends on the draw that it
+    multiplies. ``T`` alone is exact in expectation where ``f`` is quadratic in each variable. N
+    evaluations in all, neighbours included.
 
     Nothing but the values of ``f`` may carry a gradient back to its samples: use the two-step form
     for losses beside them.
@@ -158,11 +161,10 @@ class CarmsT(torch.nn.Module, Estimator):
         value = (memory.weights * wide).sum(0)
         if wants_gradient(draw.variables.logits):
             with torch.autocast(values.device.type, enabled=False):
-                slopes = slope(self, value, draw.relaxed)
+                slopes = slope(self, values, draw.relaxed)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
-                one = torch.ones_like(centred[0])
-                gradient = self._gradient(memory, draw.relaxed, centred, slopes, one)
+                gradient = self._gradient(memory, draw.relaxed, centred, slopes)
             value = put_gradient(value, draw.variables.logits, gradient)
         return value.to(values.dtype)
 
@@ -183,8 +185,9 @@ class CarmsT(torch.nn.Module, Estimator):
             return torch.cat((indices, changed)), memory
 
     def _weights(self, accepted: Tensor) -> Tensor:
-        """Of the evaluations in the value, ``[N, *batch]``: base samples in equal parts, but for a
-        small share that each neighbour has as far as it is ``accepted``, else its base sample.
+        """Weights ``[N, *batch]`` of the evaluations in the value. Base samples have equal parts,
+        but for a small share, which a neighbour has as far as it is ``accepted``, and its base
+        sample otherwise.
         """
         each, share = (1 - _SHARE) / self.base, _SHARE / self.neighbours
         weights = accepted.new_full((self.samples, *accepted.shape[1:]), each)
@@ -200,32 +203,26 @@ class CarmsT(torch.nn.Module, Estimator):
             return samples[: self.neighbours]
         return samples[torch.arange(self.neighbours, device=samples.device) % self.base]
 
-    def _gradient(
-        self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor, upstream: Tensor
-    ) -> Tensor:
+    def _gradient(self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor) -> Tensor:
         """The estimate ``[*batch, D, C]``.
 
         Args:
-            memory: of the draw.
+            memory: what the draw remembers.
             z: ``[N, *batch, D, C]``, one-hot.
             values: ``[N, *batch]``, less that of the first sample.
-            slopes: ``[N, *batch, D, C]``, each times its weight and
-            upstream: ``[*batch]``.
+            slopes: ``[N, *batch, D, C]``, derivatives of the values.
         """
         probs, base = memory.probs, self.base
         z, slopes = z.to(probs.dtype), slopes.to(probs.dtype)
-        unweighted = (memory.weights * upstream).reciprocal_()
-        slopes = slopes * _finite(unweighted)[..., None, None]
-        trapezoid = _trapezoid(probs, z[:base], slopes[:base])
-        if holds(lambda: not math.isfinite(trapezoid.sum())):
+        if holds(lambda: not math.isfinite(slopes.sum())):
             # The slopes of what never happens do not matter.
             slopes = torch.where(probs > 0, slopes, 0)
-            trapezoid = _trapezoid(probs, z[:base], slopes[:base])
-            if not trapezoid.isfinite().all():
+            if not slopes.isfinite().all():
                 raise ValueError(
                     f"{self} needs finite slopes of f at its samples, got NaN or infinite ones; "
                     "loorf and carms-s take any f"
                 )
+        trapezoid = _trapezoid(probs, z[:base], slopes[:base])
         change = self._sources(z) - z[base:]
         by_slopes = ((self._sources(slopes) + slopes[base:]) * change).sum((-2, -1)) / 2
         both = torch.stack((by_slopes, self._sources(values) - values[base:]))
@@ -276,12 +273,16 @@ class _OnePass(torch.autograd.Function):
     def backward(ctx: Any, slopes: Tensor, told: Tensor) -> Any:
         hard, *saved = ctx.saved_tensors
         with plain_numerics(hard):
-            upstream = told[0]
-            # An example that nobody asks for has no values and slopes, and no gradient.
-            values = _finite(told / upstream)
-            values[0] = 0
-            found = ctx.estimator._gradient(Memory(*saved), hard, values, slopes, upstream)
-            gradient = found.mul_(upstream[..., None, None])
+            upstream, memory = told[0], Memory(*saved)
+            if holds(lambda: not math.isfinite(upstream.sum())):
+                gradient = torch.full_like(memory.probs, torch.nan)
+            else:
+                # An example that nobody asks for has no values and slopes, and no gradient.
+                values = _finite(told / upstream)
+                values[0] = 0
+                slopes = slopes * _finite(1 / (memory.weights * upstream))[..., None, None]
+                found = ctx.estimator._gradient(memory, hard, values, slopes)
+                gradient = found.mul_(upstream[..., None, None])
         return gradient.to(hard.dtype), None, None, *[None] * len(saved)
 
 
