@@ -6,12 +6,12 @@ READY := .venv/ready
 .PHONY: demo test bench docs lint clean
 
 demo: $(READY)
-	for estimator in loorf carms-i carms-s; do \
+	for estimator in loorf carms-s carms-t; do \
 	  $(BIN)/carms vae --dataset digits --categories 10 --estimator $$estimator --rate 1e-3 \
 	    --steps 2400 --log-every 100 --eval-every 200 --checkpoint-every 800 \
 	    --out demo/$$estimator || exit; \
 	done
-	$(BIN)/carms plot demo/loorf demo/carms-i demo/carms-s --out demo/curves.png
+	$(BIN)/carms plot demo/loorf demo/carms-s demo/carms-t --out demo/curves.png
 	$(BIN)/carms report demo --out demo/report.html
 
 test: $(READY)

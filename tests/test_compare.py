@@ -274,3 +274,22 @@ def test_no_bias_where_enumeration_would_take_too_much_memory(problem, monkeypat
         monkeypatch.setattr(sys.modules["carms.compare"], "_LARGEST_ENUMERATION", limit)
         bias = row(carms.compare(*problem, "loorf", replicates=3), "loorf")["bias"]
         assert (bias is not None) == feasible
+
+
+def test_slopes_are_compared_where_there_are_any():
+    logits = torch.randn(2, 3, generator=generator(1))
+
+    def smooth(z):
+        return (z * logits).sum((-2, -1)).sin()
+
+    def black_box(z):
+        return z.argmax(-1).double().sum(-1)
+
+    assert "carms-t" in carms.compare(smooth, logits, replicates=2).to_dict()
+    assert "carms-t" not in carms.compare(black_box, logits, replicates=2).to_dict()
+    numpy = carms.compare(lambda z: torch.tensor(z.numpy()[..., 0].sum(-1)), logits, replicates=2)
+    assert "carms-t" not in numpy.to_dict()
+    indices = carms.compare(lambda i: i.double().sum(-1), logits, replicates=2, one_hot=False)
+    assert "carms-t" not in indices.to_dict()
+    terms = carms.compare(lambda z: (z * logits).sum(-1), logits, replicates=2, terms=torch.eye(2))
+    assert "carms-t" not in terms.to_dict()

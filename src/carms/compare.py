@@ -121,7 +121,8 @@ def compare(
     Args:
         f: as for ``carms.expectation``.
         logits: as for ``carms.expectation``; ``f`` may depend on them.
-        estimators: names, or objects from [`carms.make`][]; a sensible choice if None.
+        estimators: names, or objects from [`carms.make`][]. Defaults to a choice that suits the
+            problem, with ``carms-t`` where ``f`` is differentiable.
         samples: for those given by name.
         replicates: independent gradients per estimator, at least 2.
         generator: source of randomness; the global one if None.
@@ -144,6 +145,8 @@ def compare(
             raise ValueError(f"there is nothing to compare in logits of shape {shape}")
         if estimators is None:
             estimators = ["reinforce", "loorf", "carms-i", "carms-g", "carms-s"]
+            if problem.differentiable():
+                estimators += ["carms-t"]
             if categories == 2:
                 estimators += ["arms"] if samples % 2 else ["arms", "disarm"]
         if isinstance(estimators, str | Estimator):
@@ -185,6 +188,16 @@ class _Problem:
         # The graph of what `f` closes over is the user's: leave it usable.
         found = torch.autograd.grad(value.sum(), self._leaves, retain_graph=True)
         return torch.cat([each.flatten() for each in found])
+
+    def differentiable(self) -> bool:
+        """Whether ``f`` has slopes that autograd sees, found out on random numbers of its own."""
+        aside = torch.Generator(self.logits.device).manual_seed(0)
+        try:
+            self.gradient(make("carms-t", samples=2), aside)
+        except Exception:
+            # Whatever it is: if it is not about slopes, the other estimators will meet it too.
+            return False
+        return True
 
     def exact_gradient(self) -> Tensor | None:
         """By enumeration, where that is feasible."""
