@@ -52,9 +52,9 @@ FEWER = (
 # Okabe and Ito's colours, told apart by everybody.
 COLOURS = {
     "loorf": "#000000",
-    "carms-i": "#56B4E9",
-    "carms-s": "#0072B2",
-    "carms-t": "#D55E00",
+    "carms-i": "#0072B2",
+    "carms-s": "#D55E00",
+    "carms-t": "#56B4E9",
     "double-cv": "#009E73",
     "reinmax": "#CC79A7",
     "gumbel-softmax": "#E69F00",

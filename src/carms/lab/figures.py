@@ -22,6 +22,7 @@ __all__ = ["PANELS", "TITLES", "colour", "draw_images", "save_figure"]
 _COLOURS = {
     "loorf": "#000000",
     "carms-s": "#D55E00",
+    "carms-t": "#56B4E9",
     "carms-i": "#0072B2",
     "carms-g": "#009E73",
     "unord": "#CC79A7",
@@ -29,7 +30,7 @@ _COLOURS = {
     "reinforce": "#999999",
 }
 _SUFFIXES = (".png", ".svg")
-_OTHERS = ("#56B4E9", "#8C6D31", "#7B4173", "#637939", "#843C39")
+_OTHERS = ("#8C6D31", "#7B4173", "#637939", "#843C39")
 
 TITLES = {
     "reconstructions": "test image, reconstruction",
