@@ -51,6 +51,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 REFERENCE, REFERENCE_FACTOR = "carms-t", 5
 IMAGES = 50
 LEARNING_STEPS, LEARNING_RATE = 300, 0.01
+# Rows of the table on the page of benchmarks, and where it is there.
+SHOWN = [
+    *("carms-t", "local-expectation", "double-cv", "rodeo", "muprop"),
+    *("carms-s", "carms-i", "ridge", "unord", "loorf", "reinforce", "reinforce, running mean"),
+    *("reinmax, coupled", "reinmax", "reinmax-rao", "reinmax-cv", "gumbel-softmax", "gr-mc"),
+    *("gapped-st", "st-gumbel-softmax", "straight-through, coupled", "straight-through"),
+]
+BEGIN, END = "<!-- begin: trained models -->\n", "<!-- end: trained models -->\n"
 # What the variance of carms-t at equal evaluations should reach.
 LIMITS = {"mnist-linear": 0.12, "mnist-nonlinear": 0.15}
 # Random networks: (D, C), and how steep they are.
@@ -217,7 +225,9 @@ def relative_bias(finding: Finding, reference: Finding) -> str:
     return f"{mean**0.5:.2f}" if mean > error else f"< {(max(mean, 0) + error) ** 0.5:.2f}"
 
 
-def measure(name: str, labels: list[str], problem: Problem, options: argparse.Namespace) -> list:
+def measure(
+    name: str, labels: list[str], problem: Problem, options: argparse.Namespace
+) -> list[Row]:
     """A row for each label; LOORF has to be among them."""
     runs = {label: partial(whole_gradient, make(label), problem) for label in labels}
     times = interleaved(runs, options.rounds)
@@ -247,18 +257,41 @@ def measure(name: str, labels: list[str], problem: Problem, options: argparse.Na
     return rows
 
 
-def write(rows: list[Row], path: Path) -> None:
-    """Put rows into a table for the estimators' pages; those of others stay in it."""
+def write(rows: list[Row], path: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """Put rows into a table for the estimators' pages, and return all that is in it then."""
     columns = [field.name for field in fields(Row)]
-    kept: dict[tuple[str, str], dict[str, str]] = {}
+    table: dict[tuple[str, str], dict[str, str]] = {}
     if path.exists():
         with path.open() as lines:
-            kept = {(row["model"], row["estimator"]): row for row in csv.DictReader(lines)}
-    kept |= {(row.model, row.estimator): row.cells() for row in rows}
+            table = {(row["model"], row["estimator"]): row for row in csv.DictReader(lines)}
+    table |= {(row.model, row.estimator): row.cells() for row in rows}
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(kept[key] for key in sorted(kept))
+        writer.writerows(table[key] for key in sorted(table))
+    return table
+
+
+def write_page(table: dict[tuple[str, str], dict[str, str]], path: Path) -> None:
+    """Put the main figures of the table between two marks of a page."""
+    columns = ("variance", "variance_at_equal_time", "bias")
+    models = list(reversed(MODELS))
+    lines = [
+        ["", *(f"{name}: variance | at equal time | bias" for name in models)],
+        ["---"] * (1 + len(columns) * len(models)),
+    ]
+    for label in SHOWN:
+        name, _, variant = label.partition(", ")
+        cells = [
+            table.get((model, label), {}).get(column) or "-"
+            for model in models
+            for column in columns
+        ]
+        lines.append([f"`{name}`" + (variant and f", {variant}"), *cells])
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    page = path.read_text()
+    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    path.write_text(f"{page[:start]}\n{text}\n{page[end:]}")
 
 
 def print_rows(name: str, rows: list[Row], repetitions: int) -> None:
@@ -347,7 +380,10 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="picture of the last model")
     parser.add_argument("--csv", type=Path, help="table for the estimators' pages")
+    parser.add_argument("--page", type=Path, help="page whose table is made of that of --csv")
     options = parser.parse_args()
+    if options.page and not options.csv:
+        parser.error("--page needs --csv")
     torch.set_num_threads(1)
     labels = choose(options.only)
     rows: list[Row] = []
@@ -361,7 +397,9 @@ def main() -> None:
         rows = measure(name, labels, problem, options)
         print_rows(name, rows, options.repetitions)
         if options.csv:
-            write(rows, options.csv)
+            table = write(rows, options.csv)
+            if options.page:
+                write_page(table, options.page)
     if options.networks:
         print_random_networks(options.networks, options.batches)
     if options.out and rows:
