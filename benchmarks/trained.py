@@ -388,10 +388,11 @@ def main() -> None:
     labels = choose(options.only)
     rows: list[Row] = []
     for name in options.models:
+        dataset = MODELS[name].dataset
         try:
-            load(MODELS[name].dataset)
-        except MissingData as error:
-            print(f"\n{name} is left out: {error}")
+            load(dataset)
+        except MissingData:
+            print(f"\n{name} is left out; `carms data fetch {dataset}` gets its images")
             continue
         problem = trained(name, options.runs)
         rows = measure(name, labels, problem, options)
