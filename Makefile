@@ -22,6 +22,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/trained.py
 	$(BIN)/python benchmarks/shelf.py --out demo/shelf.png
 	$(BIN)/python benchmarks/sequences.py
 

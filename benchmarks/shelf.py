@@ -6,18 +6,10 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.axes import Axes
-from matplotlib.text import Text
-from matplotlib.ticker import LogLocator
-from matplotlib.transforms import Bbox
+from drawing import draw, kind_of
 from step import Vae
 from timing import interleaved, print_table
 from torch import Tensor
@@ -37,14 +29,6 @@ CATEGORIES = 5
 TRAINING_STEPS, TRAINING_BATCH = 300, 32
 # Distinct points are counted on so many gradients.
 COUNTED = 500
-# Okabe and Ito's colours, told apart by everybody.
-COLOURS = {
-    "unbiased, any f": "#0072B2",
-    "unbiased, uses the gradient of f": "#009E73",
-    "biased": "#D55E00",
-}
-# Where a label may be, seen from its point.
-SIDES = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.7, 0.7), (0.7, -0.7), (-0.7, 0.7), (-0.7, -0.7)]
 
 
 @dataclass(frozen=True)
@@ -79,9 +63,7 @@ class Row:
 
     @property
     def kind(self) -> str:
-        if not self.unbiased:
-            return "biased"
-        return "unbiased, any f" if self.black_box else "unbiased, uses the gradient of f"
+        return kind_of(self.unbiased, self.black_box)
 
     def cells(self) -> list[str]:
         return [
@@ -95,8 +77,10 @@ class Row:
         ]
 
 
-def random_problem(variables: int, categories: int, steepness: float) -> Problem:
-    """A two-layer network with random weights, and ``p ~ Dir(1)``."""
+def random_network(
+    variables: int, categories: int, steepness: float
+) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+    """A two-layer network with random weights, and logits of ``p ~ Dir(1)``."""
     first = torch.randn(variables, categories, 32, dtype=torch.float64) / variables**0.5
     last = torch.randn(32, dtype=torch.float64)
 
@@ -104,7 +88,11 @@ def random_problem(variables: int, categories: int, steepness: float) -> Problem
         return (steepness * torch.einsum("...dc,dch->...h", z, first)).tanh() @ last
 
     prior = torch.distributions.Dirichlet(torch.ones(categories, dtype=torch.float64))
-    logits = prior.sample((variables,)).clamp_min(1e-30).log()
+    return f, prior.sample((variables,)).clamp_min(1e-30).log()
+
+
+def random_problem(variables: int, categories: int, steepness: float) -> Problem:
+    f, logits = random_network(variables, categories, steepness)
     return Problem(f, logits, gradients(carms.make("exact"), f, logits, 1)[0])
 
 
@@ -215,70 +203,6 @@ def shelf(names: list[str], categories: int, options: argparse.Namespace) -> lis
     ]
 
 
-def place_labels(axes: Axes, rows: list[Row]) -> None:
-    """Put each name at the nearest place around its point that is free."""
-    points = [axes.transData.transform((row.time, row.variance)) for row in rows]
-    taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in points]
-    renderer = axes.figure.canvas.get_renderer()
-    for row in rows:
-        label = axes.annotate(
-            row.label,
-            (row.time, row.variance),
-            (0, 0),
-            textcoords="offset points",
-            va="center",
-            zorder=2,
-            fontsize=9,
-            color=COLOURS[row.kind],
-            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.5, "shrinkB": 5},
-        )
-        label.set_in_layout(False)
-        for distance, (across, up) in product(range(8, 80, 8), SIDES):
-            side = "center" if across == 0 else "left" if across > 0 else "right"
-            label.set(position=(across * distance, up * distance), ha=side)
-            label.update_positions(renderer)
-            box = Text.get_window_extent(label, renderer)
-            inside = axes.bbox.containsx(box.x0) and axes.bbox.containsx(box.x1)
-            if inside and not any(box.overlaps(other) for other in taken):
-                break
-        taken.append(box)
-
-
-def draw(rows: list[Row], path: Path) -> None:
-    """Step time against variance, every estimator a labelled point."""
-    figure, axes = plt.subplots(figsize=(10, 7), dpi=150, layout="constrained")
-    for kind, colour in COLOURS.items():
-        shown = [row for row in rows if row.kind == kind]
-        axes.scatter(
-            [row.time for row in shown],
-            [row.variance for row in shown],
-            s=25,
-            color=colour,
-            label=kind,
-            zorder=3,
-        )
-    axes.axhline(1, color="#999999", lw=0.7)
-    axes.axvline(1, color="#999999", lw=0.7)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="time of a training step / that of loorf",
-        ylabel="variance at equal evaluations / that of loorf",
-        title="The lower the better, the further left the cheaper",
-    )
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter("")
-    axes.margins(x=0.08)
-    axes.grid(alpha=0.2)
-    axes.legend(ncols=3, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1))
-    figure.canvas.draw()
-    place_labels(axes, rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-
-
 def write(rows: list[Row], path: Path) -> None:
     """For the estimators' pages."""
     with path.open("w", newline="") as file:
@@ -340,7 +264,7 @@ def main() -> None:
         f"\nunord, D = 20, C = N = 10: {time:.2f} of the step with loorf (limit {UNORD_LIMIT:g}); "
         f"samples=64 {works}"
     )
-    draw(drawn, options.out)
+    draw(drawn, options.out, "time of a training step / that of loorf")
     print(f"Drawn in {options.out}")
 
 

@@ -20,8 +20,20 @@ from carms.cli import COMMANDS, parse
 from carms.estimators import _REGISTRY
 
 HERE = Path(__file__).parent
-# Written by benchmarks/shelf.py.
-MEASURED = HERE / "results" / "shelf.csv"
+# Written by benchmarks/trained.py, a row for each model and estimator, and by benchmarks/shelf.py.
+TRAINED = HERE / "results" / "trained.csv"
+RANDOM = HERE / "results" / "shelf.csv"
+# The models of the first, as the pages call them; the first of them stands for all in the index.
+MODELS = {
+    "mnist-nonlinear": "MNIST, nonlinear",
+    "mnist-linear": "MNIST, linear",
+    "digits": "digits",
+}
+INDEX = [
+    *("name", "idea", "unbiased", "any `f`"),
+    *("trained model: variance", "variance at equal time", "bias"),
+    *("random networks: variance", "bias", "evaluations", "step time"),
+]
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 OVERVIEW = """`pip install '.[lab]'` brings the command `carms`, which is also `python -m carms`.
@@ -43,12 +55,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Make the pages that are not written by hand."""
-    with MEASURED.open() as lines:
-        measured = {row["estimator"]: row for row in csv.DictReader(lines)}
+    with RANDOM.open() as lines:
+        random = {row["estimator"]: row for row in csv.DictReader(lines)}
+    with TRAINED.open() as lines:
+        trained = {(row["model"], row["estimator"]): row for row in csv.DictReader(lines)}
     for name in carms.available():
-        page = estimator_page(name, measured[name])
+        page = estimator_page(name, random.get(name, {}), trained)
         files.append(File.generated(config, f"estimators/{name}.md", content=page))
-    index = estimator_index(measured)
+    index = estimator_index(random, trained)
     files.append(File.generated(config, "estimators/index.md", content=index))
     commands = "\n\n".join(["# Commands", OVERVIEW, *map(command_help, ["", *COMMANDS])])
     files.append(File.generated(config, "reference/commands.md", content=commands))
@@ -73,7 +87,9 @@ def mathml(found: re.Match[str]) -> str:
     return convert(unescape(found[3]).strip(), display=display)
 
 
-def estimator_page(name: str, measured: dict[str, str]) -> str:
+def estimator_page(
+    name: str, random: dict[str, str], trained: dict[tuple[str, str], dict[str, str]]
+) -> str:
     """The docstring, and a card of what was measured."""
     factory = _REGISTRY[name]
     options = list(inspect.signature(factory).parameters)
@@ -88,27 +104,20 @@ def estimator_page(name: str, measured: dict[str, str]) -> str:
         if learns
         else f'value = carms.expectation(f, logits, "{name}"{samples})'
     )
-    rows = [
-        ("unbiased", "yes" if made.unbiased else "**no**"),
-        ("any `f`", "yes" if made.black_box else "no: it needs the gradient of `f`"),
-        ("variance, `loorf` = 1", measured["variance"]),
-        ("bias relative to the gradient", measured["bias"] or "none, by the tests"),
-        ("evaluations of `f`", measured["evaluations"]),
-        ("time of a training step, `loorf` = 1", measured["time"] or "not measured"),
-    ]
-    card = "\n".join(f"| {what} | {value} |" for what, value in rows)
+    needs = "any `f`" if made.black_box else "it needs the gradient of `f`"
     return f"""# {name}
 
 ```python
 {call}
 ```
 
-| | measured |
-|---|---|
-{card}
+{"Unbiased" if made.unbiased else "**Biased**"}; {needs}.
 
-[How it was measured](../results/benchmarks.md#the-whole-shelf), and
-[all of them in one table](index.md).
+{card(name, random, trained)}
+
+How it was measured: [trained models](../results/benchmarks.md#trained-models),
+[random networks](../results/benchmarks.md#the-whole-shelf).
+[All estimators in one table](index.md).
 
 ::: {factory.__module__}.{factory.__qualname__}
     options:
@@ -118,24 +127,58 @@ def estimator_page(name: str, measured: dict[str, str]) -> str:
 """
 
 
-def estimator_index(measured: dict[str, dict[str, str]]) -> str:
+def card(name: str, random: dict[str, str], trained: dict[tuple[str, str], dict[str, str]]) -> str:
+    """A table of figures: a column for each trained model, and one for random networks."""
+    models = [trained.get((model, name), {}) for model in MODELS]
+    columns = [title for title, row in zip(MODELS.values(), models, strict=True) if row]
+    models = [row for row in models if row]
+    unbiased = carms.make(name).unbiased
+    rows = {
+        "variance at equal evaluations, `loorf` = 1": "variance",
+        "variance at equal time, `loorf` = 1": "variance_at_equal_time",
+        "time, `loorf` = 1": "time",
+        "evaluations of `f`": "evaluations",
+        "bias relative to the gradient": "bias",
+    }
+    lines = [
+        ["", *(f"trained: {title}" for title in columns), "random networks"],
+        ["---"] * (len(columns) + 2),
+    ]
+    for title, key in rows.items():
+        missing = "none" if key == "bias" and unbiased else "-"
+        lines.append([title, *(row.get(key) or missing for row in [*models, random])])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def estimator_index(
+    random: dict[str, dict[str, str]], trained: dict[tuple[str, str], dict[str, str]]
+) -> str:
     """All of them, with their cards side by side."""
-    rows = "\n".join(
-        f"| [`{name}`]({name}.md) | {summary(name)} | {'yes' if made.unbiased else 'no'} "
-        f"| {'yes' if made.black_box else 'no'} | {measured[name]['evaluations']} "
-        f"| {measured[name]['time'] or '-'} | {measured[name]['variance']} "
-        f"| {measured[name]['bias'] or '-'} |"
-        for name in carms.available()
-        for made in [carms.make(name)]
-    )
+    first = next(iter(MODELS))
+    rows = []
+    for name in carms.available():
+        made = carms.make(name)
+        on_model, on_networks = trained.get((first, name), {}), random.get(name, {})
+        figures = [
+            *(on_model.get(key) or "-" for key in ("variance", "variance_at_equal_time", "bias")),
+            *(on_networks.get(key) or "-" for key in ("variance", "bias", "evaluations", "time")),
+        ]
+        facts = ["yes" if fact else "no" for fact in (made.unbiased, made.black_box)]
+        cells = [f"[`{name}`]({name}.md)", summary(name), *facts, *figures]
+        rows.append(f"| {' | '.join(cells)} |")
+    header, table = f"| {' | '.join(INDEX)} |", "\n".join(rows)
     return f"""# Estimators
 
-Which to take: [Choose an estimator](../how-to/choose.md). What the columns mean, and how they were
-measured: [Benchmarks](../results/benchmarks.md#the-whole-shelf).
+Which to take: [Choose an estimator](../how-to/choose.md).
 
-| name | idea | unbiased | any `f` | evaluations | step time | variance | relative bias |
-|---|---|---|---|---|---|---|---|
-{rows}
+{header}
+|{"---|" * len(INDEX)}
+{table}
+
+Variances and times are relative to `loorf`, biases to the gradient. Variances are at equal
+evaluations unless the column says equal time. The
+[trained model](../results/benchmarks.md#trained-models) is the nonlinear VAE on MNIST; the
+[random networks](../results/benchmarks.md#the-whole-shelf) are small.
 """
 
 

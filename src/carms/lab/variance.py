@@ -13,7 +13,13 @@ from carms.estimators import Estimator
 from carms.estimators.drawing import ScoreFunction
 from carms.lab.latent import LatentModel
 
-__all__ = ["Measured", "compare_variances", "contribution_variance", "gradient_variance"]
+__all__ = [
+    "Measured",
+    "compare_variances",
+    "contribution_variance",
+    "gradient_variance",
+    "gradients",
+]
 
 # Groups of repetitions whose variances tell how exact their mean is.
 GROUPS = 10
@@ -66,15 +72,28 @@ def gradient_variance(
     repetitions: int,
     stream: torch.Generator,
 ) -> float:
-    """Over independent repetitions with the same images."""
+    """Variance of the gradient of an image, mean over the images."""
+    rows = torch.stack(list(gradients(estimator, model, images, repetitions, stream)))
+    return rows.var(0).sum((-2, -1)).mean().item()
+
+
+def gradients(
+    estimator: Estimator,
+    model: LatentModel,
+    images: Tensor,
+    repetitions: int,
+    stream: torch.Generator,
+) -> Iterator[Tensor]:
+    """Independent gradients ``[images, D, C]`` with respect to the logits of the same images.
+
+    An estimator that learns keeps its state.
+    """
     logits = model.logits(images).detach()
-    rows = []
     with _learning_nothing(estimator):
         for _ in range(repetitions):
             leaf = logits.clone().requires_grad_()
             value = estimator.expectation(model.objective(images, leaf, estimator), leaf, stream)
-            rows.append(torch.autograd.grad(value.sum(), leaf)[0])
-    return torch.stack(rows).var(0).sum((-2, -1)).mean().item()
+            yield torch.autograd.grad(value.sum(), leaf)[0]
 
 
 @torch.no_grad()
