@@ -51,7 +51,12 @@ def rows(name: str, samples: int, variables: int, categories: int) -> int | None
 
 def differentiates(name: str) -> bool:
     """Whether it takes derivatives itself, which neither the compiler nor ``vmap`` allows."""
-    return isinstance(carms.make(name, samples=4), Differentiating | CarmsT)
+    return isinstance(carms.make(name, samples=4), Differentiating)
+
+
+def takes_slopes(name: str) -> bool:
+    """Whether it makes the gradient of slopes in a way that ``torch.func`` does not transform."""
+    return differentiates(name) or isinstance(carms.make(name, samples=4), CarmsT)
 
 
 def generator(seed: int = 0) -> torch.Generator:
