@@ -377,6 +377,8 @@ def check_compiled(name, backend):
 
 
 @pytest.mark.usefixtures("_fresh_compiler")
+# From torch's own code.
+@pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>:DeprecationWarning")
 def test_compiled_without_graph_breaks(name):
     if differentiates(name):
         pytest.skip("takes derivatives itself")

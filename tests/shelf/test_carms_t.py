@@ -284,10 +284,11 @@ def test_scales_are_least_squares():
     torch.testing.assert_close(one[0], torch.full_like(one[0], 0.4), atol=0.02, rtol=0)
 
 
-def test_nobody_else_means_ones():
-    rows = torch.randn(3, 1, 2, 3, generator=generator(0), dtype=torch.float64)
+@pytest.mark.parametrize("batch", [(), (1,), (1, 1)])
+def test_nobody_else_means_ones(batch):
+    rows = torch.randn(3, *batch, 2, 3, generator=generator(0), dtype=torch.float64)
     for scale in cross_fit(moments(*rows)):
-        assert torch.equal(scale, torch.ones(1, dtype=torch.float64))
+        assert torch.equal(scale, torch.ones(batch, dtype=torch.float64))
 
 
 def variance(estimator, f, logits, replicates):

@@ -76,7 +76,7 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> list[Tensor]:
     Returns:
         K tensors ``[*batch]``.
     """
-    others = own.sum(tuple(range(own.ndim - 2))) - own
+    others = own.flatten(0, -3).sum(0) - own if own.ndim > 2 else torch.zeros_like(own)
     count = max(1, own.shape[:-2].numel() - 1)
     if past is not None and past.numel():
         # It counts for as many examples as make it worth while.
