@@ -83,8 +83,8 @@ class CarmsT(torch.nn.Module, Estimator):
 
     Args:
         samples: number of evaluations, at least 2, neighbours included.
-        neighbours: number of neighbours, less than ``samples``. Defaults to 2, or to 1 with fewer
-            than 8 samples.
+        neighbours: number of neighbours, less than ``samples``; more of them pay where ``f`` is far
+            from quadratic in each variable. Defaults to 2, or to 1 with fewer than 8 samples.
 
     References:
         L. Liu et al. (2023), Bridging discrete and backpropagation, arXiv:2304.08612, for ``T``
