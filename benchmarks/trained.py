@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from drawing import draw, kind_of
+from pages import put_table
 from shelf import BINARY_ONLY, ONE_SAMPLE, random_network
 from timing import interleaved, print_table
 from torch import Tensor
@@ -59,7 +60,6 @@ SHOWN = [
     *("reinmax, coupled", "reinmax", "reinmax-rao", "reinmax-cv", "gumbel-softmax", "gr-mc"),
     *("gapped-st", "st-gumbel-softmax", "straight-through, coupled", "straight-through"),
 ]
-BEGIN, END = "<!-- begin: trained models -->\n", "<!-- end: trained models -->\n"
 # What the variance of carms-t at equal evaluations should reach.
 LIMITS = {"mnist-linear": 0.12, "mnist-nonlinear": 0.15}
 # Random networks: (D, C), and how steep they are.
@@ -277,10 +277,10 @@ def write_page(table: dict[tuple[str, str], dict[str, str]], path: Path) -> None
     """Put the main figures of the table between two marks of a page."""
     columns = ("variance", "variance_at_equal_time", "bias")
     models = list(reversed(MODELS))
-    lines = [
-        ["", *(f"{name}: variance | at equal time | bias" for name in models)],
-        ["---"] * (1 + len(columns) * len(models)),
-    ]
+    header = [""]
+    for name in models:
+        header += [f"{name}: variance", "at equal time", "bias"]
+    lines = [header]
     for label in SHOWN:
         name, _, variant = label.partition(", ")
         cells = [
@@ -289,10 +289,7 @@ def write_page(table: dict[tuple[str, str], dict[str, str]], path: Path) -> None
             for column in columns
         ]
         lines.append([f"`{name}`" + (variant and f", {variant}"), *cells])
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    page = path.read_text()
-    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    path.write_text(f"{page[:start]}\n{text}\n{page[end:]}")
+    put_table(path, "trained models", lines)
 
 
 def print_rows(name: str, rows: list[Row], repetitions: int) -> None:

@@ -20,6 +20,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.axes import Axes
+from pages import put_table
 from timing import interleaved, print_table
 
 from carms.lab.data import load
@@ -215,9 +216,11 @@ def at_time(curve: Curve, step_time: float, budget: float) -> float | None:
     return None
 
 
-def print_results(budget: float) -> None:
-    """Objective and test bound at the last step, and when a time is over."""
+def show(budget: float, page: Path | None) -> None:
+    """Objective and test bound at the last step, and when a time is over; on a page, too."""
     bounds, objectives, relative = curves("test_bound"), curves("objective"), times()
+    header = ["estimator", "N", "seeds", "objective", "test bound", "time of a step"]
+    header += ["objective at equal time", "test bound at equal time"]
     for network in NETWORKS:
         rows = []
         for which, curve in bounds.items():
@@ -241,18 +244,11 @@ def print_results(budget: float) -> None:
         print_table(
             f"{network} VAE, dynamic MNIST, C = 10, rate 1e-4: after {STEPS:,} steps, and after "
             f"the time of {budget:,.0f} steps of loorf with ten samples",
-            [
-                "estimator",
-                "N",
-                "seeds",
-                "objective",
-                "test bound",
-                "time of a step",
-                "objective at equal time",
-                "test bound at equal time",
-            ],
+            header,
             rows,
         )
+        if page:
+            put_table(page, network, [header, *([f"`{row[0]}`", *row[1:]] for row in rows)])
 
 
 def draw_panel(axes: Axes, network: str, by_time: bool, relative: dict) -> None:
@@ -302,6 +298,7 @@ def main() -> None:
     parser.add_argument("--no-train", action="store_true", help="only show what is in the table")
     parser.add_argument("--times", type=int, metavar="ROUNDS", help="measure the step times anew")
     parser.add_argument("--budget", type=float, default=25_000, help="time for the comparison")
+    parser.add_argument("--page", type=Path, help="put the tables on this page")
     parser.add_argument("--picture", type=Path, help="draw the curves in this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -310,7 +307,7 @@ def main() -> None:
     if not options.no_train:
         train(options.out, options.seeds, options.networks)
     if TABLE.exists() and TIMES.exists():
-        print_results(options.budget)
+        show(options.budget, options.page)
         if options.picture:
             draw(options.picture)
 
