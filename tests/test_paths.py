@@ -361,3 +361,10 @@ def test_paths_are_used_once():
         paths.expectation(f(z))
     with pytest.raises(RuntimeError, match="make a new Paths for new samples"):
         paths.sample(torch.zeros(2, 3))
+
+
+def test_groups_are_tuples_as_indices_too():
+    paths = carms.Paths(samples=4)
+    a, b = paths.sample((torch.zeros(5, 2, 3), torch.zeros(5, 1, 4)), one_hot=False)
+    assert a.shape == (4, 5, 2)
+    assert b.shape == (4, 5, 1)

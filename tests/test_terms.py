@@ -405,3 +405,17 @@ def test_surrogate_and_contributions_check_as_well():
             method(draw, torch.zeros(4, 5, 3), torch.eye(2))
         with pytest.raises(ValueError, match=r"= \[4, 5, 3\], got shape \[4, 5\]"):
             method(draw, torch.zeros(4, 5), torch.eye(3))
+
+
+def test_bad_terms_are_refused_before_f_is_evaluated():
+    def never(z):
+        raise AssertionError("f was evaluated")
+
+    logits = logits_of(5, 3, 2)
+    for name, terms in (
+        ("carms-s", torch.eye(2)),
+        ("carms-t", torch.eye(3)),
+        ("reinmax", torch.eye(3)),
+    ):
+        with pytest.raises(ValueError, match="terms"):
+            carms.expectation(never, logits, name, samples=4, terms=terms)

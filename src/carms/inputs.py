@@ -77,7 +77,7 @@ class Variables:
         if not isinstance(logits, Tensor):
             raise TypeError(
                 "logits must be a tensor or a Categorical, OneHotCategorical or Bernoulli "
-                f"distribution, got {type(given).__name__}"
+                f"distribution, or a tuple of these, got {type(given).__name__}"
             )
         if not logits.is_floating_point():
             raise TypeError(f"logits must be floating point, got {logits.dtype}")
@@ -183,7 +183,7 @@ def check_terms(terms: object, variables: int) -> Tensor:
     if terms.dtype != torch.bool and holds(lambda: ((terms != 0) & (terms != 1)).any()):
         raise ValueError(
             "terms must be zeros and ones (or a boolean mask), got other numbers; weights of the "
-            "terms belong into f"
+            "terms belong in f"
         )
     if holds(lambda: (terms == 0).all(0).any()):
         lonely = (terms == 0).all(0).nonzero().flatten().tolist()

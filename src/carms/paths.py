@@ -66,7 +66,7 @@ class Paths:
         self._layers: list[Draw] = []
         self._finished = False
 
-    def sample(self, logits: Distribution, *, one_hot: bool = True) -> Tensor:
+    def sample(self, logits: Distribution, *, one_hot: bool = True) -> Any:
         """Draw the next layer.
 
         Args:
@@ -76,7 +76,8 @@ class Paths:
             one_hot: False to return indices ``[N, *batch, D]``.
 
         Returns:
-            One-hot ``[N, *batch, D, C]``; of a Bernoulli, zeros and ones ``[N, *batch, D]``.
+            One-hot ``[N, *batch, D, C]``; of a Bernoulli, zeros and ones ``[N, *batch, D]``; of a
+            tuple of groups, a tuple of these.
         """
         if self._finished:
             raise RuntimeError("expectation was called already: make a new Paths for new samples")
@@ -87,7 +88,7 @@ class Paths:
             else self._estimator.sample(logits, self._generator)
         )
         self._layers.append(draw)
-        return draw.z if one_hot else draw.indices.clone()
+        return draw.z if one_hot else variables.indices(draw.indices.clone())
 
     def expectation(self, values: Tensor) -> Tensor:
         """The mean ``[*batch]`` of values, whose backward pass has the gradients of all layers.

@@ -449,3 +449,28 @@ def test_no_second_derivative():
     (gradient,) = torch.autograd.grad(value.sum(), logits, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
+
+
+def test_a_past_in_half_precision_stays_finite():
+    estimator, logits = carms.make("carms-t", samples=6).half(), logits_of(3, 4)
+    for _ in range(40):
+        value = estimator.expectation(lambda z: 1e4 * network(3, 4, 3.0)(z), logits)
+        torch.autograd.grad(value, logits)
+    assert estimator.past.total.dtype == torch.float16
+    assert estimator.past.total.isfinite().all()
+    assert estimator.past.count > 20
+
+
+def test_an_f_in_half_precision_has_a_backward_pass_of_its_own():
+    logits = logits_of(40, 2, 3).float().detach().requires_grad_()
+    weight = torch.randn(2, 3, generator=generator(1))
+
+    def gradient(dtype):
+        value = carms.make("carms-t", samples=6).expectation(
+            lambda z: (z.to(dtype) * weight.to(dtype)).sum((-2, -1)).sin(), logits, generator(2)
+        )
+        return torch.autograd.grad(1e-4 * value.float().sum(), logits)[0]
+
+    torch.testing.assert_close(
+        gradient(torch.float16), gradient(torch.float32), rtol=0.02, atol=5e-7
+    )

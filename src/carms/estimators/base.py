@@ -62,7 +62,7 @@ class Estimator(ABC):
         samples: drawn per call; 0 where nothing is left to chance.
         unbiased: whether the expectation of the gradient is the gradient.
         black_box: whether ``f`` may be anything that returns a number.
-        stateful: whether it learns from call to call.
+        stateful: whether it must be made once, since it is of no use without its past calls.
         soft: whether ``f`` sees soft samples in the value that is differentiated.
         no_terms: why it does not take ``terms``; empty if it does.
     """
@@ -96,6 +96,7 @@ class Estimator(ABC):
         """
         self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
+        self._check_terms(draw, terms)
         return self.surrogate(draw, evaluate(f, draw, one_hot), terms)
 
     @abstractmethod
@@ -112,10 +113,15 @@ class Estimator(ABC):
         """``fz`` as it is, if it has a value for each sample, and each term if there are any."""
         if terms is None:
             return check_values(fz, draw.indices.shape)
+        self._check_terms(draw, terms)
+        return check_values(fz, draw.indices.shape, len(terms))
+
+    def _check_terms(self, draw: Draw, terms: Tensor | None) -> None:
+        if terms is None:
+            return
         if self.no_terms:
             raise ValueError(f"{self} takes no terms: {self.no_terms}; let f return their sum")
         check_terms(terms, draw.indices.shape[-1])
-        return check_values(fz, draw.indices.shape, len(terms))
 
     def _check_one_hot(self, one_hot: bool) -> None:
         if not one_hot and not self.black_box:

@@ -62,24 +62,25 @@ class CarmsT(torch.nn.Module, Estimator):
     gradient needs no second point: it is averaged over coupled samples. What the rule leaves out
     is measured on K neighbours, samples with one variable changed.
 
-    With ``h_n`` the slope of ``f`` at base sample n, ``d_k = z_n - z'_k`` the change to
+    With ``h_n`` the slope of ``f`` at base sample n, ``v_k = z_n - z'_k`` the change to
     neighbour k, and ``W`` the expected number of variables that a fresh draw would change:
 
     - ``T = mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, i its category in n;
-    - ``F' = mean_k W/2 (f_n - f'_k) d_k``, and ``T' = mean_k W/2 [(h_n + h'_k) d_k / 2] d_k``;
+    - ``F' = mean_k W/2 (f_n - f'_k) v_k``, and ``T' = mean_k W/2 [(h_n + h'_k) v_k / 2] v_k``;
     - ``A``, the estimate of ``carms-s`` on the base samples;
     - ``g = A + a (T - T') + b (F' - A)``.
 
     The scales ``a, b`` of an example are fitted on the other examples of the batch, and go from 1
     to 0 where slopes mislead: then it is ``carms-s`` on ``N - K`` samples. Without a batch they are
-    fitted on past calls of the same object in ``train()`` mode, and are 1 at first. With a single
+    fitted on past calls of the same object in ``train()`` mode, and are 1 at first; an estimator
+    that is given by name has no past. With a single
     base sample ``A`` is ``F'``, and only ``a`` is left. Unbiased for any ``f`` that has finite
     slopes at its samples and treats examples apart, since no scale depends on the draw that it
-    multiplies. ``T`` alone is exact in expectation where ``f`` is quadratic in each variable. N
-    evaluations in all, neighbours included.
+    multiplies. ``T`` alone is exact in expectation where ``f`` is quadratic in each variable. It
+    makes N evaluations, neighbours included.
 
     Nothing but the values of ``f`` may carry a gradient back to its samples: use the two-step form
-    for losses beside them.
+    for losses beside them, and for an ``f`` that computes in float16 inside.
 
     Args:
         samples: number of evaluations, at least 2, neighbours included.
@@ -131,7 +132,10 @@ class CarmsT(torch.nn.Module, Estimator):
         with no_transforms():
             z, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
         draw = Draw(variables, indices, memory, relaxed=z)
+        self._check_terms(draw, terms)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
+        if values.dtype.itemsize < 4:
+            return self.surrogate(draw, values)
         check_dependence(self, values, z)
         # The gates are zero. Their gradient tells `_OnePass` the values, less that of the first
         # sample, in whose place it tells what they are multiplied by.

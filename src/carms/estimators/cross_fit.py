@@ -1,7 +1,5 @@
 """Scales of control variates, fitted without bias on other examples."""
 
-from contextlib import suppress
-
 import torch
 from torch import Tensor
 
@@ -36,7 +34,8 @@ class Past(torch.nn.Module):
         """The sum of past moments as it is now, for ``probs [*batch, D, C]``; empty where there is
         a batch, or hardly a past.
         """
-        if not _alone(probs) or self.count < _ENOUGH:
+        compiling = torch.compiler.is_compiling()  # which must not depend on the count
+        if not _alone(probs) or compiling or self.count < _ENOUGH:
             return probs.new_zeros(0)
         return self.total.clone().to(probs.device)
 
@@ -44,10 +43,16 @@ class Past(torch.nn.Module):
         """Let the ``moments`` of a call count for the next ones, in ``train()`` mode."""
         if not _alone(own) or not self.training or torch.compiler.is_compiling():
             return
-        # The transforms of torch.func allow no memory.
-        with suppress(RuntimeError):
-            self.total.copy_(_DECAY * self.total + own.view(self.total.shape))
-            self.count.copy_(_DECAY * self.count + 1)
+        # Calls of any size count alike, and none overflows a buffer in half precision.
+        share = own.view(self.total.shape) / own.diagonal(dim1=-2, dim2=-1).sum().clamp_min(1e-300)
+        try:
+            self.total.copy_(_DECAY * self.total + share.to(self.total))
+        except RuntimeError as error:
+            # The transforms of torch.func allow no memory.
+            if "captured" in str(error) or "vmap" in str(error):
+                return
+            raise
+        self.count.copy_(_DECAY * self.count + 1)
 
 
 def moments(base: Tensor, *terms: Tensor) -> Tensor:
@@ -79,7 +84,7 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> list[Tensor]:
     others = own.flatten(0, -3).sum(0) - own if own.ndim > 2 else torch.zeros_like(own)
     count = max(1, own.shape[:-2].numel() - 1)
     if past is not None and past.numel():
-        # It counts for as many examples as make it worth while.
+        # The past counts as so many examples.
         others, count = others + past, _ENOUGH
     # So that nothing is divided by zero, or by what rounding left of it.
     floor = others[..., 0, 0] * _NEGLIGIBLE + torch.finfo(own.dtype).tiny
@@ -96,14 +101,14 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> list[Tensor]:
         first, second = (
             torch.add(floor, each, alpha=1 + _TO_COMMON / count) for each in (square, other_square)
         )
-        target, other_target = (
+        right, other_right = (
             (each * (_TO_COMMON / count) + floor) * common - towards
             for each, towards in ((square, target), (other_square, other_target))
         )
         determinant = first * second - mixed.square()
         scales = [
-            (second * target - mixed * other_target) / determinant,
-            (first * other_target - mixed * target) / determinant,
+            (second * right - mixed * other_right) / determinant,
+            (first * other_right - mixed * right) / determinant,
         ]
     return [torch.nan_to_num(scale, 1, 1, 1) for scale in scales]
 

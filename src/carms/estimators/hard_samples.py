@@ -15,7 +15,7 @@ class HardSamples(Reparameterised):
     """Estimators whose gradient is a plain mean over hard samples.
 
     The expectation of a mean depends on the distribution of each sample alone. Coupled samples
-    therefore leave it as it is, without any pair ratio, and lower the variance.
+    therefore leave it as it is, without any pair ratio, and usually lower the variance.
 
     Args:
         samples: at least 1, or 2 if they are coupled.

@@ -24,7 +24,7 @@ class ReinMaxCV(HardSamples):
     ``scale`` of 0 is ReinMax, and of 2 at temperature 1 ReinMax-Rao. Biased. N evaluations of a
     differentiable ``f``.
 
-    Written after the authors' public code; the text of the paper was not at hand to check it.
+    This is the estimator of the authors' public code.
     Others cite its equation with one draw of the noisy slope as the control variate. Given the
     sample, on which alone ReinMax depends, such a draw is pure noise, and the variance would rise.
 

@@ -22,7 +22,7 @@ class ReinMaxRao(HardSamples):
     sample won, and ``m = (z + p) / 2``. Less variance than ReinMax and another bias, even where
     ``f`` is linear. Biased. N evaluations of a differentiable ``f``.
 
-    Written after the authors' public code; the text of the paper was not at hand to check it.
+    This is the estimator of the authors' public code.
 
     Args:
         samples: at least 1, or 2 if they are coupled. Defaults to 8, or to ``coupling.samples`` if

@@ -43,8 +43,8 @@ class Ridge(torch.nn.Module, Direct):
 
     Args:
         samples: at least 2; with 2 it is ``loorf``.
-        penalty: of the regression, relative to the variance of ``z``; the noisier ``f`` is, seen as
-            a sum of functions of single variables, the larger.
+        penalty: of the regression, relative to the variance of ``z``. Take a larger one where less
+            of ``f`` is a sum over single variables.
 
     References:
         M. Titsias and J. Shi (2022), Double control variates for gradient estimation in discrete

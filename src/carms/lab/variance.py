@@ -116,5 +116,7 @@ def _learning_nothing(estimator: Estimator) -> Iterator[None]:
         yield
         return
     estimator.eval()
-    yield
-    estimator.train()
+    try:
+        yield
+    finally:
+        estimator.train()
