@@ -121,8 +121,7 @@ def test_two_steps_are_one(name, flat):
     assert third.shape == (rows, 6, 1, 5)
     again = estimator.surrogate(draw, f(first, second, third))
     assert torch.equal(again, value)
-    again_gradient = torch.autograd.grad(again.sum(), leaf)[0]
-    torch.testing.assert_close(again_gradient, gradient, rtol=1e-12, atol=1e-14)
+    assert torch.equal(torch.autograd.grad(again.sum(), leaf)[0], gradient)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if carms.make(n, samples=4).black_box])

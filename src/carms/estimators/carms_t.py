@@ -164,8 +164,14 @@ class CarmsT(torch.nn.Module, Estimator):
         wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))
         value = (memory.weights * wide).sum(0)
         if wants_gradient(draw.variables.logits):
+            whole = self._one_pass(draw.variables.logits) and values.dtype.itemsize >= 4
             with torch.autocast(values.device.type, enabled=False):
-                slopes = slope(self, values, draw.relaxed)
+                if whole:
+                    # By the same operations as in one pass, so that every digit is the same.
+                    slopes = slope(self, value, draw.relaxed)
+                    slopes = slopes * _finite(1 / memory.weights)[..., None, None]
+                else:
+                    slopes = slope(self, values, draw.relaxed)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
                 gradient = self._gradient(memory, draw.relaxed, centred, slopes)
