@@ -73,14 +73,14 @@ class CarmsT(torch.nn.Module, Estimator):
     The scales ``a, b`` of an example are fitted on the other examples of the batch, and go from 1
     to 0 where slopes mislead: then it is ``carms-s`` on ``N - K`` samples. Without a batch they are
     fitted on past calls of the same object in ``train()`` mode, and are 1 at first; an estimator
-    that is given by name has no past. With a single
-    base sample ``A`` is ``F'``, and only ``a`` is left. Unbiased for any ``f`` that has finite
-    slopes at its samples and treats examples apart, since no scale depends on the draw that it
-    multiplies. ``T`` alone is exact in expectation where ``f`` is quadratic in each variable. It
-    makes N evaluations, neighbours included.
+    that is given by name has no past. With a single base sample ``A`` is ``F'``, and only ``a`` is
+    left. Unbiased for any ``f`` that has finite slopes at its samples and treats examples apart,
+    since no scale depends on the draw that it multiplies. ``T`` alone is exact in expectation where
+    ``f`` is quadratic in each variable. It makes N evaluations, neighbours included.
 
     Nothing but the values of ``f`` may carry a gradient back to its samples: use the two-step form
-    for losses beside them, and for an ``f`` that computes in float16 inside.
+    for losses beside them. An ``f`` that computes in float16 inside should return float16 values:
+    then its slopes have a backward pass of their own, in which nothing underflows.
 
     Args:
         samples: number of evaluations, at least 2, neighbours included.

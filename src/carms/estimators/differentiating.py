@@ -104,7 +104,6 @@ def no_transforms() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise RuntimeError(
-            "an estimator that differentiates by itself (carms-t, double-cv, muprop, rebar, "
-            "relax, rodeo) does not work inside torch.func transforms such as vmap; make a batch "
-            "dimension of what is mapped over"
+            "an estimator that takes slopes of f by itself does not work inside torch.func "
+            "transforms such as vmap; make a batch dimension of what is mapped over"
         ) from error
