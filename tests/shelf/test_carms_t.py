@@ -15,7 +15,7 @@ from torch.distributions import Bernoulli
 
 import carms
 from carms.estimators.carms_t import CarmsT, _change_one, _trapezoid
-from carms.estimators.cross_fit import cross_fit, moments
+from carms.estimators.cross_fit import Past, cross_fit, moments
 
 REPLICATES = 200_000
 
@@ -40,20 +40,28 @@ def true_gradient(f, probs):
     return value.item(), torch.autograd.grad(value, logits)[0]
 
 
-class InGroups(CarmsT):
+class InGroups(Past):
     """Replicates are a batch dimension, and scales are fitted within groups of a few of them."""
 
-    group = 1
+    def __init__(self, terms, group):
+        super().__init__(terms)
+        self.group = group
 
-    def _scales(self, memory, pairs, terms):
-        own = moments(pairs, *terms).unflatten(0, (-1, self.group))
-        return [scale.flatten() for scale in torch.func.vmap(cross_fit)(own)]
+    def combine(self, base, terms, before):
+        rows = [row.unflatten(0, (-1, self.group)) for row in (base, *terms)]
+        own = moments(torch.stack(rows, -3).flatten(-2))
+        scales = torch.func.vmap(cross_fit)(own).flatten(0, 1)[..., None, None]
+        return base + sum(scales[:, k] * term for k, term in enumerate(terms))
 
 
 def in_groups(group, **options):
-    estimator = InGroups(**options)
-    estimator.group = group
+    estimator = CarmsT(**options)
+    estimator.past = InGroups(len(estimator.past.total) - 1, group)
     return estimator
+
+
+def fitted(base, *terms):
+    return cross_fit(moments(torch.stack((base, *terms), -3).flatten(-2)))
 
 
 @pytest.mark.parametrize("group", [1, 2, 3, 50])
@@ -83,18 +91,20 @@ def test_unbiased_with_any_number_of_neighbours(samples, neighbours):
     assert gradients.agrees_with(gradient)
 
 
-class Scaled(CarmsT):
+class Fixed(Past):
     """With scales of our own."""
 
-    scales = (1.0, 1.0)
+    def __init__(self, scales):
+        super().__init__(len(scales))
+        self.scales = scales
 
-    def _scales(self, memory, pairs, terms):
-        return [pairs.new_full(pairs.shape[:-2], scale) for scale in self.scales[: len(terms)]]
+    def combine(self, base, terms, before):
+        return base + sum(s * term for s, term in zip(self.scales, terms, strict=True))
 
 
 def scaled(*scales, **options):
-    estimator = Scaled(**options)
-    estimator.scales = scales
+    estimator = CarmsT(**options)
+    estimator.past = Fixed(scales)
     return estimator
 
 
@@ -264,11 +274,18 @@ def test_few_neighbours_of_a_certain_variable():
 
 def test_a_scale_does_not_depend_on_its_own_example():
     rows = torch.randn(3, 6, 2, 3, generator=generator(0), dtype=torch.float64)
-    before = torch.stack(cross_fit(moments(*rows)))
+    before = fitted(*rows)
     rows[:, 2] *= -3
-    after = torch.stack(cross_fit(moments(*rows)))
-    torch.testing.assert_close(before[:, 2], after[:, 2])
-    assert (before - after).abs().amax(0).gt(1e-3).tolist() == [True, True, False, True, True, True]
+    after = fitted(*rows)
+    torch.testing.assert_close(before[2], after[2])
+    assert (before - after).abs().amax(-1).gt(1e-3).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_scales_are_least_squares():
@@ -277,18 +294,17 @@ def test_scales_are_least_squares():
     terms = torch.randn(2, 20_000, 2, 3, generator=source, dtype=torch.float64)
     noise = torch.randn(20_000, 2, 3, generator=source, dtype=torch.float64)
     base = noise - 0.3 * terms[0] - 1.7 * terms[1]
-    scales = cross_fit(moments(base, *terms))
-    torch.testing.assert_close(scales[0], torch.full_like(scales[0], 0.3), atol=0.02, rtol=0)
-    torch.testing.assert_close(scales[1], torch.full_like(scales[1], 1.7), atol=0.02, rtol=0)
-    one = cross_fit(moments(noise - 0.4 * terms[0], terms[0]))
-    torch.testing.assert_close(one[0], torch.full_like(one[0], 0.4), atol=0.02, rtol=0)
+    scales = fitted(base, *terms)
+    right = torch.tensor([0.3, 1.7], dtype=torch.float64).expand_as(scales)
+    torch.testing.assert_close(scales, right, atol=0.02, rtol=0)
+    one = fitted(noise - 0.4 * terms[0], terms[0])
+    torch.testing.assert_close(one, torch.full_like(one, 0.4), atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (1, 1)])
 def test_nobody_else_means_ones(batch):
     rows = torch.randn(3, *batch, 2, 3, generator=generator(0), dtype=torch.float64)
-    for scale in cross_fit(moments(*rows)):
-        assert torch.equal(scale, torch.ones(batch, dtype=torch.float64))
+    assert torch.equal(fitted(*rows), torch.ones(*batch, 2, dtype=torch.float64))
 
 
 def variance(estimator, f, logits, replicates):

@@ -17,7 +17,7 @@ from carms.estimators.base import (
     plain_numerics,
     put_gradient,
 )
-from carms.estimators.cross_fit import Past, cross_fit, moments
+from carms.estimators.cross_fit import Past
 from carms.estimators.differentiating import leaf, no_transforms, slope, wants_gradient
 from carms.estimators.drawing import independent_samples
 from carms.estimators.reparameterised import check_dependence
@@ -140,7 +140,7 @@ class CarmsT(torch.nn.Module, Estimator):
         # The gates are zero. Their gradient tells `_OnePass` the values, less that of the first
         # sample, in whose place it tells what they are multiplied by.
         told = (values.detach() - values[0].detach()).to(gates.dtype)
-        told[0] = 1
+        told[0].fill_(1)
         value: Tensor = (memory.weights.to(values.dtype) * values + gates * told).sum(0)
         return value.to(values.dtype)
 
@@ -244,10 +244,7 @@ class CarmsT(torch.nn.Module, Estimator):
         else:
             pairs = self._pairs(memory, z[:base], values[:base])
             terms.append(seen_values - pairs)
-        gradient: Tensor = pairs
-        for scale, term in zip(self._scales(memory, pairs, terms), terms, strict=True):
-            gradient = gradient + scale.to(probs.dtype)[..., None, None] * term
-        return gradient
+        return self.past.combine(pairs, terms, memory.past)
 
     def _pairs(self, memory: Memory, z: Tensor, values: Tensor) -> Tensor:
         """The estimate of ``carms-s`` on the base samples."""
@@ -256,11 +253,6 @@ class CarmsT(torch.nn.Module, Estimator):
         weights = weights_from_pairs(difference.unsqueeze(-1) * memory.ratio, self.base)
         found: Tensor = (weights.unsqueeze(-1) * z).sum(0)
         return found
-
-    def _scales(self, memory: Memory, pairs: Tensor, terms: list[Tensor]) -> list[Tensor]:
-        own = moments(pairs, *terms)
-        self.past.add(own)
-        return cross_fit(own, memory.past)
 
     def __repr__(self) -> str:
         return f"CarmsT(samples={self.samples}, neighbours={self.neighbours})"
@@ -289,7 +281,7 @@ class _OnePass(torch.autograd.Function):
             else:
                 # An example that nobody asks for has no values and slopes, and no gradient.
                 values = _finite(told / upstream)
-                values[0] = 0
+                values[0].zero_()
                 slopes = slopes * _finite(1 / (memory.weights * upstream))[..., None, None]
                 found = ctx.estimator._gradient(memory, hard, values, slopes)
                 gradient = found.mul_(upstream[..., None, None])

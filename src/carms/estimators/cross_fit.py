@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from carms.precision import precise_dtype
 
@@ -54,19 +55,31 @@ class Past(torch.nn.Module):
             raise
         self.count.copy_(_DECAY * self.count + 1)
 
+    def combine(self, base: Tensor, terms: list[Tensor], before: Tensor) -> Tensor:
+        """``base + sum_k scale_k term_k`` with the scales of ``cross_fit``, ``[*batch, D, C]``.
 
-def moments(base: Tensor, *terms: Tensor) -> Tensor:
+        Args:
+            base: ``[*batch, D, C]``, the gradient of each example.
+            terms: K tensors ``[*batch, D, C]`` of mean zero.
+            before: what ``of`` said before the draw.
+        """
+        rows = torch.stack((base, *terms), -3).flatten(-2).to(precise_dtype(base.device))
+        own = moments(rows)
+        self.add(own)
+        scales = pad(cross_fit(own, before), (1, 0), value=1.0)
+        return (scales.unsqueeze(-2) @ rows).view(base.shape).to(base.dtype)
+
+
+def moments(rows: Tensor) -> Tensor:
     """Inner products ``[*batch, 1 + K, 1 + K]`` of an estimate and K terms of mean zero.
 
     Args:
-        base: ``[*batch, D, C]``, the gradient of each example.
-        terms: ``[*batch, D, C]`` each.
+        rows: ``[*batch, 1 + K, V]``, the gradient of each example and its terms.
     """
-    rows = torch.stack((base, *terms), -3).flatten(-2).to(precise_dtype(base.device))
     return rows @ rows.mT
 
 
-def cross_fit(own: Tensor, past: Tensor | None = None) -> list[Tensor]:
+def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
     """Scales that let ``base + sum_k scale_k term_k`` vary the least.
 
     The scales of an example are fitted by least squares on all *other* examples, whose draws are
@@ -79,44 +92,29 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> list[Tensor]:
         past: ``[1 + K, 1 + K]``, the sum of the moments of past calls; none, or empty.
 
     Returns:
-        K tensors ``[*batch]``.
+        ``[*batch, K]``.
     """
     others = own.flatten(0, -3).sum(0) - own if own.ndim > 2 else torch.zeros_like(own)
     count = max(1, own.shape[:-2].numel() - 1)
     if past is not None and past.numel():
-        # The past counts as so many examples.
+        # The past counts as this number of examples.
         others, count = others + past, _ENOUGH
+    first = others[..., 0, :]
+    target, products = first[..., 1:], others[..., 1:, 1:]
     # So that nothing is divided by zero, or by what rounding left of it.
-    floor = others[..., 0, 0] * _NEGLIGIBLE + torch.finfo(own.dtype).tiny
-    square, target = others[..., 1, 1], others[..., 0, 1]
-    if own.shape[-1] == 2:
-        scales = [_ratio(square, target, floor, count)]
-    else:
-        mixed, other_square = others[..., 1, 2], others[..., 2, 2]
-        other_target = others[..., 0, 2]
-        # The least squares of a single term, the sum of both.
-        both = square + other_square + 2 * mixed
-        common = _ratio(both, target + other_target, floor, count)
-        # And of each, by Cramer's rule.
-        first, second = (
-            torch.add(floor, each, alpha=1 + _TO_COMMON / count) for each in (square, other_square)
-        )
-        right, other_right = (
-            (each * (_TO_COMMON / count) + floor) * common - towards
-            for each, towards in ((square, target), (other_square, other_target))
-        )
-        determinant = first * second - mixed.square()
-        scales = [
-            (second * right - mixed * other_right) / determinant,
-            (first * other_right - mixed * right) / determinant,
-        ]
-    return [torch.nan_to_num(scale, 1, 1, 1) for scale in scales]
-
-
-def _ratio(square: Tensor, target: Tensor, floor: Tensor, count: int) -> Tensor:
-    """The least squares of one term, pulled towards 1."""
+    floor = first[..., :1] * _NEGLIGIBLE + torch.finfo(own.dtype).tiny
+    # The least squares of a single term, the sum of all, pulled towards 1.
+    square = products.sum((-2, -1)).unsqueeze(-1)
     pull = torch.add(floor, square, alpha=_TO_ONE / count)
-    return (pull - target) / (square + pull)
+    scales = (pull - target.sum(-1, keepdim=True)) / square.add_(pull)
+    if target.shape[-1] == 2:
+        # And of each, pulled towards that one, by Cramer's rule.
+        squares, mixed = products.diagonal(dim1=-2, dim2=-1), products[..., :1, 1]
+        pull = torch.add(floor, squares, alpha=_TO_COMMON / count)
+        squares, right = squares + pull, (pull * scales).sub_(target)
+        determinant = squares.prod(-1, keepdim=True) - mixed.square()
+        scales = (squares.flip(-1) * right - mixed * right.flip(-1)) / determinant
+    return torch.nan_to_num(scales, 1, 1, 1)
 
 
 def _alone(examples: Tensor) -> bool:

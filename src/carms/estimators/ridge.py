@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
-from carms.estimators.cross_fit import Past, cross_fit, moments
+from carms.estimators.cross_fit import Past
 from carms.estimators.drawing import Direct, independent_samples
 from carms.options import real_number
 from carms.precision import precise_dtype
@@ -87,19 +87,12 @@ class Ridge(torch.nn.Module, Direct):
         slope = weigh(coefficient)
         exact = probs * (slope - (probs * slope).sum(-1, keepdim=True))
         change = exact - weigh(explained) / (self.samples - 1)
-        scale = self._scale(memory, plain, change)
-        return (plain + scale[..., None, None] * change).to(fz.dtype)
+        return self.past.combine(plain, [change], memory.past).to(fz.dtype)
 
     def _penalty(self, probs: Tensor) -> Tensor:
         """``[*batch]``, from the probabilities alone: from the samples it would be a bias."""
         variance = (1 - probs.square().sum(-1)).sum(-1)
         return self.penalty * variance + _LEAST * max(1, probs.shape[-2])
-
-    def _scale(self, memory: Memory, plain: Tensor, change: Tensor) -> Tensor:
-        own = moments(plain, change)
-        self.past.add(own)
-        (scale,) = cross_fit(own, memory.past)
-        return scale.to(plain.dtype)
 
     def __repr__(self) -> str:
         return f"Ridge(samples={self.samples}, penalty={self.penalty})"
