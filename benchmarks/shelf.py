@@ -15,11 +15,8 @@ from timing import interleaved, print_table
 from torch import Tensor
 
 import carms
-from carms.estimators import Estimator
+from carms.estimators import Estimator, find
 
-BINARY_ONLY = ("arm", "arms", "disarm")
-# They evaluate f far more often than they draw: one sample is plenty.
-ONE_SAMPLE = ("arsm", "direct-argmax", "indecater", "local-expectation", "measure-valued")
 # Samples of the training step, and its categories but for the binary ones.
 STEP_SIZE = 10
 # What the step with unord should reach.
@@ -123,7 +120,7 @@ def distinct_evaluations(estimator: Estimator, problem: Problem) -> float:
 
 def train(estimator: Estimator, problem: Problem) -> None:
     """Let an estimator with parameters learn on the problem, then hold them."""
-    if not isinstance(estimator, torch.nn.Module) or not list(estimator.parameters()):
+    if not estimator.learned:
         return
     # Some parameters have a shape only after a call.
     gradients(estimator, problem.f, problem.logits, 1)
@@ -146,7 +143,18 @@ def examine(estimator: Estimator, problem: Problem, replicates: int) -> Finding:
 
 
 def make(name: str, samples: int) -> Estimator:
-    return carms.make(name, samples=1 if name in ONE_SAMPLE else samples)
+    return carms.make(name, samples=1 if one_is_plenty(name) else samples)
+
+
+def one_is_plenty(name: str) -> bool:
+    """Whether it evaluates f far more often than it draws."""
+    evaluations = carms.make(name, samples=4).evaluations(variables=3, categories=CATEGORIES)
+    return evaluations is None or evaluations > 3 * 4
+
+
+def for_any_categories() -> list[str]:
+    """The estimators that draw, but for those of binary variables."""
+    return [n for n in carms.available() if find(n).least_samples and not find(n).binary_only]
 
 
 def step_times(names: list[str], categories: int, rounds: int) -> dict[str, float]:
@@ -235,9 +243,9 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="a table for the estimators' pages")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    general = [name for name in carms.available() if name not in ("exact", *BINARY_ONLY)]
-    rows = shelf(general, CATEGORIES, options)
-    rows += shelf(["loorf", *BINARY_ONLY], 2, options)[1:]
+    rows = shelf(for_any_categories(), CATEGORIES, options)
+    binary = [name for name in carms.available() if find(name).binary_only]
+    rows += shelf(["loorf", *binary], 2, options)[1:]
     drawn = rows.copy()
     rows.append(Row("exact", True, True, CATEGORIES**options.variables, None, 0.0, "-"))
     rows.sort(key=lambda row: row.label)

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from drawing import draw, kind_of
 from pages import put_table
-from shelf import BINARY_ONLY, ONE_SAMPLE, random_network
+from shelf import for_any_categories, one_is_plenty, random_network
 from timing import interleaved, print_table
 from torch import Tensor
 
 import carms
-from carms.estimators import Estimator
+from carms.estimators import Estimator, find
 from carms.lab.data import MissingData, load, some_of
 from carms.lab.evaluation import binarised
 from carms.lab.latent import LatentModel
@@ -28,7 +28,6 @@ from carms.lab.variance import gradients
 
 # Evaluations per gradient, but for unord, which has seven in the paper.
 SAMPLES = 10
-FEWER_SAMPLES = {"unord": 7, **dict.fromkeys(ONE_SAMPLE, 1)}
 MODELS = {
     "digits": Settings(
         dataset="digits",
@@ -127,7 +126,8 @@ class Row:
 
 def make(label: str) -> Estimator:
     name, options = VARIANTS.get(label, (label, {}))
-    return carms.make(name, samples=FEWER_SAMPLES.get(name, SAMPLES), **options)
+    samples = 1 if one_is_plenty(name) else find(name).usual_samples(SAMPLES)
+    return carms.make(name, samples=samples, **options)
 
 
 def trained(name: str, folder: Path) -> Problem:
@@ -154,8 +154,6 @@ def whole_gradient(estimator: Estimator, problem: Problem) -> None:
 
 def learn(estimator: Estimator, problem: Problem) -> None:
     """Let an estimator with a state or parameters learn from the gradients of the problem."""
-    if not isinstance(estimator, torch.nn.Module):
-        return
     logits = problem.model.logits(problem.images).detach()
 
     def put_gradients() -> None:
@@ -353,8 +351,7 @@ def print_random_networks(problems: int, batches: int) -> None:
 
 def choose(only: list[str] | None) -> list[str]:
     """The estimators to measure, LOORF always among them."""
-    names = [name for name in carms.available() if name not in ("exact", *BINARY_ONLY)]
-    labels = sorted([*names, *VARIANTS])
+    labels = sorted([*for_any_categories(), *VARIANTS])
     unknown = set(only or []) - set(labels)
     if unknown:
         raise SystemExit(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(labels)}")

@@ -8,7 +8,6 @@ from contextlib import redirect_stdout, suppress
 from html import unescape
 from pathlib import Path
 
-import torch
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -17,7 +16,7 @@ from nbconvert import MarkdownExporter
 
 import carms
 from carms.cli import COMMANDS, parse
-from carms.estimators import _REGISTRY
+from carms.estimators import find
 
 HERE = Path(__file__).parent
 # Written by benchmarks/trained.py, a row for each model and estimator, and by benchmarks/shelf.py.
@@ -91,17 +90,14 @@ def estimator_page(
     name: str, random: dict[str, str], trained: dict[tuple[str, str], dict[str, str]]
 ) -> str:
     """The docstring, and a card of what was measured."""
-    factory = _REGISTRY[name]
-    options = list(inspect.signature(factory).parameters)
+    kind = find(name)
+    options = list(inspect.signature(kind).parameters)
     samples = ", samples=8" if "samples" in options else ""
     made = carms.make(name)
-    learns = made.stateful or (
-        isinstance(made, torch.nn.Module) and next(made.parameters(), None) is not None
-    )
     call = (
         f'estimator = carms.make("{name}"{samples})  # once: it learns\n'
         f"value = carms.expectation(f, logits, estimator)"
-        if learns
+        if made.learned or made.stateful
         else f'value = carms.expectation(f, logits, "{name}"{samples})'
     )
     needs = "any `f`" if made.black_box else "it needs the gradient of `f`"
@@ -119,7 +115,7 @@ How it was measured: [trained models](../results/benchmarks.md#trained-models),
 [random networks](../results/benchmarks.md#the-whole-shelf).
 [All estimators in one table](index.md).
 
-::: {factory.__module__}.{factory.__qualname__}
+::: {kind.__module__}.{kind.__qualname__}
     options:
       members: false
       show_root_full_path: false
@@ -192,4 +188,4 @@ def command_help(name: str) -> str:
 
 def summary(name: str) -> str:
     """The first paragraph of a docstring."""
-    return " ".join(inspect.getdoc(_REGISTRY[name]).split("\n\n")[0].split())
+    return " ".join(inspect.getdoc(find(name)).split("\n\n")[0].split())

@@ -11,8 +11,6 @@ from torch import Tensor
 
 import carms
 
-BINARY = ("arm", "arms", "disarm")
-
 
 def toy(z: Tensor) -> Tensor:
     """The objective of the paper: linear."""
@@ -36,7 +34,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     logits = torch.randn(3, 3, dtype=torch.float64)
-    names = [name for name in carms.available() if name not in (*BINARY, "exact")]
+    made = {name: carms.make(name, samples=4) for name in carms.available()}
+    names = [name for name, each in made.items() if each.samples and not each.binary_only]
     for title, f in (("The toy problem", toy), ("A two-layer network", two_layers)):
         print(title)
         print(carms.compare(f, logits, names, samples=4, replicates=replicates), end="\n\n")

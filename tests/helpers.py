@@ -23,30 +23,26 @@ COPULAS = {
     "stratified": Stratified,
     "circular": Circular,
 }
-BINARY_ONLY = ("arm", "arms", "disarm")
-PAIRS = ("arm", "carts", "disarm", "disarm-tree")
-# They see more points than they draw samples, and some of them soft.
-RELAXED = ("gumbel-softmax", "muprop", "rebar")
-# Adding a constant to all logits changes nothing; their gradients know that only on average.
-NOT_TANGENT = ("finite-difference", "measure-valued")
-# From call to call.
-LEARNED = ("double-cv", "rebar", "relax", "rodeo")
+
+
+def named(**facts) -> tuple[str, ...]:
+    """Names of all estimators of which these facts are true."""
+    found = carms.available()
+    for fact, value in facts.items():
+        found = [name for name in found if getattr(carms.estimators.find(name), fact) == value]
+    return tuple(found)
+
+
+BINARY_ONLY = named(binary_only=True)
+PAIRS = named(paired=True)
+SOFT_POINTS = named(soft_points=True)
+NOT_TANGENT = named(sums_to_zero=False)
+LEARNED = named(learned=True)
 
 
 def rows(name: str, samples: int, variables: int, categories: int) -> int | None:
     """At how many points an estimator evaluates ``f``, None where that is left to chance."""
-    neighbours = samples * (1 + variables * (categories - 1))
-    return {
-        "arsm": None,
-        "direct-argmax": neighbours,
-        "exact": categories**variables,
-        "finite-difference": 3 * samples,
-        "indecater": samples * variables * categories,
-        "local-expectation": neighbours,
-        "measure-valued": neighbours,
-        "muprop": samples + 1,
-        "rebar": 2 * samples,
-    }.get(name, samples)
+    return carms.make(name, samples=samples).evaluations(variables, categories)
 
 
 def differentiates(name: str) -> bool:

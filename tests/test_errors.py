@@ -10,14 +10,6 @@ import carms
 from carms.copulas import Circular
 
 NAMES = carms.available()
-FEWEST = dict.fromkeys(
-    (
-        *("arsm", "direct-argmax", "finite-difference", "gapped-st", "gr-mc", "gumbel-softmax"),
-        *("indecater", "local-expectation", "measure-valued", "muprop", "rebar", "reinforce"),
-        *("reinmax", "reinmax-cv", "reinmax-rao", "relax", "st-gumbel-softmax", "straight-through"),
-    ),
-    1,
-)
 
 
 @pytest.fixture(params=NAMES)
@@ -87,7 +79,7 @@ def test_logits_of_another_type(name, given):
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "exact"])
 def test_too_few_samples(name):
-    few = FEWEST.get(name, 2) - 1
+    few = carms.estimators.find(name).least_samples - 1
     raises(ValueError, f"got samples={few}", one_number, torch.zeros(3, 2, 2), name, samples=few)
     with pytest.raises(ValueError, match=f"got samples={few}"):
         carms.make(name, samples=few)
@@ -215,6 +207,8 @@ def test_options_for_an_estimator_that_is_made_already():
     made = carms.make("carms-s", samples=4)
     with pytest.raises(TypeError, match=r"is made already; give epsilon to carms\.make"):
         carms.expectation(one_number, torch.zeros(3, 2, 2), made, epsilon=0.1)
+    with pytest.raises(TypeError, match=r"is made already; give samples to carms\.make"):
+        carms.expectation(one_number, torch.zeros(3, 2, 2), made, samples=64)
 
 
 def test_a_state_that_would_be_lost():
@@ -286,3 +280,11 @@ def test_a_sum_over_the_batch_that_overflows_is_no_error():
     logits = torch.zeros(10, 2, 2, requires_grad=True)
     value = carms.expectation(lambda z: 1e38 + 0 * z.sum((-2, -1)), logits, samples=2)
     assert torch.equal(value, torch.full((10,), 1e38))
+
+
+def test_a_draw_of_another_estimator(name):
+    categories = 2 if name in BINARY_ONLY else 3
+    estimator, other = (carms.make(each, samples=4) for each in (name, "carms-s"))
+    draw = other.sample(torch.zeros(5, 2, categories))
+    with pytest.raises(ValueError, match=r"cannot use a draw of (another )?carms-s\(samples=4\)"):
+        estimator.surrogate(draw, torch.zeros(4, 5))

@@ -1,13 +1,15 @@
 """The contract: every registered estimator goes through the same tests."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 import torch
 from helpers import (
     BINARY_ONLY,
+    LEARNED,
     NOT_TANGENT,
-    RELAXED,
+    SOFT_POINTS,
     Moments,
     RandomTable,
     configurations,
@@ -105,17 +107,13 @@ def moments(name, setting):
 
 def untaught(name, samples):
     """As it is made, learned or not."""
-    estimator = carms.make(name, samples=samples)
-    return estimator.eval() if isinstance(estimator, torch.nn.Module) else estimator
+    return carms.make(name, samples=samples).eval()
 
 
 SAMPLING = [name for name in NAMES if name != "exact"]
 UNBIASED = [name for name in SAMPLING if carms.make(name, samples=4).unbiased]
-LEARNED = [
-    name for name in SAMPLING if [*getattr(carms.make(name, samples=4), "parameters", list)()]
-]
 # Soft samples give a biased value.
-TRUE_VALUE = [name for name in SAMPLING if name != "gumbel-softmax"]
+TRUE_VALUE = [name for name in SAMPLING if not carms.estimators.find(name).soft]
 BIASED = [name for name in SAMPLING if name not in UNBIASED]
 
 
@@ -200,7 +198,7 @@ def test_variants_are_unbiased(variant):
     value, gradient = f.expectation(setting.probs)
     estimator = carms.make(name, **{"samples": 4, **options})
     assert estimator.unbiased
-    if name != "reinforce" and isinstance(estimator, torch.nn.Module):
+    if name != "reinforce":
         estimator.eval()
     values, gradients = replicate(estimator, lambda z, _: f(z), setting.probs.log(), REPLICATES)
     assert values.agrees_with(value)
@@ -225,7 +223,7 @@ def test_a_lost_pair_would_be_noticed():
 
     class Uncorrected(type(loorf)):
         def sample(self, logits, generator=None):
-            return correlated.sample(logits, generator)
+            return replace(correlated.sample(logits, generator), maker=self)
 
     _, gradients = replicate(Uncorrected(4), lambda z, _: f(z), setting.probs.log(), REPLICATES)
     assert not gradients.agrees_with(f.expectation(setting.probs)[1])
@@ -251,7 +249,7 @@ def test_bernoulli(name):
         wrap=lambda logits: Bernoulli(logits=logits),
     )
     assert seen[0].shape[1:] == (10_000, 3)
-    if name not in RELAXED:
+    if name not in SOFT_POINTS:
         assert set(seen[0].unique().tolist()) == {0.0, 1.0}
     if name in TRUE_VALUE:
         assert values.agrees_with(value)
@@ -392,7 +390,7 @@ def test_draws(name, estimator, categories):
     assert draw.z.dtype == logits.dtype
     assert torch.equal(draw.z.argmax(-1), draw.indices)
     torch.testing.assert_close(draw.z.sum(-1), torch.ones_like(draw.indices).double())
-    if name not in RELAXED:
+    if name not in SOFT_POINTS:
         assert torch.equal(draw.z, draw.one_hot(logits.dtype))
 
 
@@ -469,7 +467,7 @@ def test_bernoulli_is_two_categories(name, given):
     bernoulli = Bernoulli(**{given: parameter})
     draw = estimator.sample(bernoulli, generator(9))
     assert draw.z.shape == draw.indices.shape
-    if name not in RELAXED:
+    if name not in SOFT_POINTS:
         assert torch.equal(draw.z, draw.indices.double())
     value = carms.make(name, samples=4).expectation(f.of_bits, bernoulli, generator(9))
     (gradient,) = torch.autograd.grad(value.sum(), logits)

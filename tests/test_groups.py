@@ -56,9 +56,7 @@ def flat():
 
 @pytest.mark.parametrize("name", UNBIASED)
 def test_unbiased(name, flat):
-    estimator = carms.make(name, samples=4)
-    if isinstance(estimator, torch.nn.Module):
-        estimator.eval()
+    estimator = carms.make(name, samples=4).eval()
     value, gradient = enumerated(flat)
     values, gradients = replicate(
         estimator, lambda *z: f(*z[:-1]), flat, 20_000, wrap=as_groups, chunk=5_000

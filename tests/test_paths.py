@@ -283,7 +283,7 @@ def test_an_object_has_its_own_samples():
     assert paths.samples == 5
     assert paths.sample(torch.zeros(2, 3)).shape == (5, 2, 3)
     assert carms.Paths(6, "carms-s", orderings=2).samples == 6
-    assert repr(carms.Paths(6, "loorf")) == "Paths(samples=6, estimator=Loorf(samples=6))"
+    assert repr(carms.Paths(6, "loorf")) == "Paths(samples=6, estimator=loorf(samples=6))"
 
 
 def test_a_generator_spares_the_global_stream():

@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, Objective, evaluate, plain_numerics, with_gradient_of
-from carms.estimators.drawing import independent_samples
-from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.estimators.base import Objective, evaluate, plain_numerics, with_gradient_of
+from carms.estimators.reinforce import Reinforce
+from carms.inputs import Distribution, check_values
 from carms.options import whole_number
 from carms.precision import computing_dtype
 
@@ -62,18 +62,16 @@ def importance_bound(
     least = 1 if estimator == "reinforce" else 2
     if samples < least:
         raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")
-    variables = Variables.of(logits)
-    with plain_numerics(variables.logits):
-        probs = probabilities(variables.logits)
-        draw = Draw(variables, independent_samples(probs, samples, generator))
+    draw = Reinforce(samples).sample(logits, generator)
     values = check_values(evaluate(log_weight, draw, one_hot), draw.indices.shape)
     bound = values.logsumexp(0) - math.log(samples)
     if not torch.is_grad_enabled():
         return bound
-    with plain_numerics(variables.logits):
+    own_logits = draw.variables.logits
+    with plain_numerics(own_logits):
         wide = values.detach().to(computing_dtype(values.dtype))
         gain = wide.logsumexp(0) - math.log(samples) - _without_each(wide, estimator)
-    log_probs = variables.logits.to(computing_dtype(variables.logits.dtype)).log_softmax(-1)
+    log_probs = own_logits.to(computing_dtype(own_logits.dtype)).log_softmax(-1)
     picked = log_probs.gather(-1, draw.indices.movedim(0, -1)).sum(-2).movedim(-1, 0)
     term = (gain.to(picked.dtype) * picked).sum(0)
     return with_gradient_of(bound, term)

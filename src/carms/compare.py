@@ -245,7 +245,7 @@ class _Run:
         self.estimator = make(entry, samples=samples) if isinstance(entry, str) else entry
         made = self.estimator
         # Parameters would never move; but a memory of past calls is a part of what is measured.
-        if isinstance(entry, str) and isinstance(made, torch.nn.Module) and [*made.parameters()]:
+        if isinstance(entry, str) and made.learned:
             made.eval()
         self.name = entry if isinstance(entry, str) else repr(entry)
         self.count, self.times = 0, list[float]()

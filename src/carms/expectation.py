@@ -9,14 +9,16 @@ from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.inputs import Distribution
 
-__all__ = ["expectation", "resolve"]
+__all__ = ["DEFAULT_SAMPLES", "expectation", "resolve"]
+
+DEFAULT_SAMPLES = 8
 
 
 def expectation(
     f: Objective,
     logits: Distribution,
     estimator: str | Estimator = "carms-s",
-    samples: int = 8,
+    samples: int | None = None,
     generator: torch.Generator | None = None,
     *,
     one_hot: bool = True,
@@ -37,7 +39,7 @@ def expectation(
             the samples of each group as an argument of its own.
         estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
             has its own samples and options.
-        samples: how many, N.
+        samples: number of samples N of an estimator given by name. Defaults to 8.
         generator: source of randomness; the global one if None.
         one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
         terms: for an ``f`` that returns the terms ``[N, *batch, K]`` of a sum: ``[K, D]``, True (or
@@ -60,18 +62,18 @@ def expectation(
     return made.expectation(f, logits, generator, one_hot=one_hot, terms=terms)
 
 
-def resolve(estimator: str | Estimator, samples: int, options: dict[str, Any]) -> Estimator:
+def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, Any]) -> Estimator:
     """The estimator that a user means by a name with options, or by an object."""
+    if samples is not None:
+        options = {"samples": samples, **options}
     if isinstance(estimator, Estimator):
         if options:
             raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
         return estimator
-    made = make(estimator, samples=samples, **options)
+    made = make(estimator, **{"samples": DEFAULT_SAMPLES, **options})
     if made.stateful:
         raise ValueError(
             f"{made} learns from call to call: make it once with "
             f"carms.make({estimator!r}, ...) and pass the object"
         )
-    if isinstance(made, torch.nn.Module):
-        made.eval()  # nobody could use what it learned
-    return made
+    return made.eval()  # nobody could use what it learned

@@ -26,7 +26,7 @@ class Paths:
     expectation.
 
     Args:
-        samples: number of paths, N.
+        samples: number of paths N, of an estimator given by name. Defaults to 8.
         estimator: ``loorf`` or another estimator that compares N samples with each other, such as
             ``carms-s`` and ``carms-i``; a name, or an object from [`carms.make`][], which has its
             own samples and options.
@@ -47,7 +47,7 @@ class Paths:
 
     def __init__(
         self,
-        samples: int = 8,
+        samples: int | None = None,
         estimator: str | Estimator = "carms-s",
         generator: torch.Generator | None = None,
         **options: Any,
@@ -131,7 +131,8 @@ class Paths:
     def _draw_for_each_path(self, variables: Variables) -> Draw:
         with plain_numerics(variables.logits):
             probs = probabilities(variables.logits)
-            return Draw(variables, independent_samples(probs, 1, self._generator).squeeze(0))
+            indices = independent_samples(probs, 1, self._generator).squeeze(0)
+            return Draw(self._estimator, variables, indices, None)
 
     def _leave_one_out(self, draw: Draw, values: Tensor) -> Tensor:
         """``[*batch]``, whose gradient is that of leave-one-out REINFORCE.

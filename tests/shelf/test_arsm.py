@@ -13,7 +13,7 @@ def test_arsm_of_two_categories_is_arm():
     draw = estimator.sample(logits, generator(2))
     value = estimator.surrogate(draw, f(draw.z))
     (gradient,) = torch.autograd.grad(value.sum(), logits)
-    u, one = draw.extra[0][0, ..., 1], logits.detach().softmax(-1)[..., 1]
+    u, one = draw.memory.w[0, ..., 1], logits.detach().softmax(-1)[..., 1]
     forth, back = (u < one).long(), (1 - u < one).long()
     difference = f.of_indices(forth) - f.of_indices(back)
     expected = difference.unsqueeze(-1) * (0.5 - u)

@@ -213,7 +213,7 @@ def test_neighbours_change_one_variable_and_keep_the_distribution():
     draw = CarmsT(samples=4, neighbours=2).sample(logits, generator(0))
     base, changed = draw.indices.split(2)
     assert ((base != changed).sum(-1) == 1).all()
-    weights = draw.extra.weights.double()
+    weights = draw.memory.weights.double()
     torch.testing.assert_close(weights.sum(0), torch.ones(REPLICATES, dtype=torch.float64))
     # Each neighbour with its acceptance, and its base sample with the rest, is a sample of p.
     accepted = weights[2:] * 2 * 2**10

@@ -147,9 +147,9 @@ def test_a_coupling_brings_its_own_number_of_samples():
     assert carms.make("reinmax", coupling=coupling).samples == 10
     assert carms.make("reinmax", samples=10, coupling=coupling).samples == 10
     assert carms.make("reinmax", coupling="circular").samples == 8
-    assert repr(carms.make("reinmax", samples=4)) == "ReinMax(samples=4, temperature=1.0)"
+    assert repr(carms.make("reinmax", samples=4)) == "reinmax(samples=4)"
     assert repr(carms.make("straight-through", coupling=coupling)) == (
-        "StraightThrough(samples=10, coupling=InverseCDF(Circular(samples=10), orderings='given'))"
+        "straight-through(samples=10, coupling=InverseCDF(Circular(samples=10), orderings='given'))"
     )
 
 

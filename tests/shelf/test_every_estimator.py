@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import LEARNED, curved, generator, gradient_of, logits_of
+from helpers import BINARY_ONLY, LEARNED, curved, generator, gradient_of, logits_of
 
 import carms
 
@@ -41,7 +41,7 @@ def test_a_whole_shelf_is_compared():
     def two_layers(z):
         return (z.flatten(-2) @ weight).tanh() @ out
 
-    names = [n for n in carms.available() if n not in ("arm", "arms", "disarm", "exact")]
+    names = [n for n in carms.available() if n not in (*BINARY_ONLY, "exact")]
     table = carms.compare(two_layers, logits_of(3, 4), names, samples=4, replicates=30).to_dict()
     assert list(table) == names
     # Soft points are all distinct; of the hard ones, some coincide.
@@ -67,11 +67,7 @@ def test_an_f_with_parameters_that_cuts_z_off(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        n
-        for n in carms.available()
-        if n not in ("arm", "arms", "carms-t", "disarm", "muprop", *LEARNED)
-    ],
+    [n for n in carms.available() if n not in ("carms-t", "muprop", *BINARY_ONLY, *LEARNED)],
 )
 # From torch's own code.
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
@@ -123,7 +119,7 @@ def test_f_may_write_on_what_it_is_given():
 
 @pytest.mark.parametrize("name", [n for n in carms.available() if n != "exact"])
 def test_no_variables_at_all(name):
-    categories = 2 if name in ("arm", "arms", "disarm") else 3
+    categories = 2 if name in BINARY_ONLY else 3
     logits = torch.zeros(4, 0, categories, requires_grad=True)
     value = carms.expectation(lambda z: z.sum((-2, -1)) + 2, logits, name, samples=4)
     torch.testing.assert_close(value, torch.full((4,), 2.0))

@@ -67,15 +67,15 @@ def test_one_variable_is_exact(name):
 def test_local_expectation_averages_the_measure_valued_gradient():
     # Given the samples, over what the negative part draws.
     logits, f = logits_of(2, 3), RandomTable(2, 3)
-    fixed = carms.make("local-expectation", samples=1).sample(logits, generator(3))
-    z, probs = fixed.extra
+    local = carms.make("local-expectation", samples=1)
+    fixed = local.sample(logits, generator(3))
+    z, probs = fixed.memory
     estimator = carms.make("measure-valued", samples=1)
     source, moments = generator(1), Moments()
     for _ in range(3000):
         drawn = estimator.sample(logits, source)
-        other = drawn.extra[2]
+        other = drawn.memory.other
         table = neighbour_table(f(fixed.z.detach()).unsqueeze(-1), z, 3)
         moments.add(probs * (1 - probs) * (table - table.gather(-1, other)))
-    local = carms.make("local-expectation", samples=1)
     (expected,) = torch.autograd.grad(local.surrogate(fixed, f(fixed.z)), logits)
     assert moments.agrees_with(expected)

@@ -135,7 +135,7 @@ def test_many_sets_of_many_variables():
     draw = carms.make("unord", samples=64).sample(logits, generator())
     rows = draw.indices.movedim(0, 1)
     assert all(len(row.unique(dim=0)) == 64 for row in rows)
-    weight, second = draw.extra
+    weight, second = draw.memory
     assert weight.isfinite().all()
     assert (weight > 0).all()
     assert second.isfinite().all()

@@ -1,17 +1,31 @@
 """ARMS and DisARM: antithetic estimators for binary variables."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.copulas import Dirichlet
 from carms.estimators.base import Draw
 from carms.estimators.drawing import ScoreFunction
+from carms.estimators.registry import register
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
 __all__ = ["Arms", "Disarm", "probability_of_zero"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``arms`` remembers beside its samples.
+
+    Attributes:
+        ratio: ``p (1 - p)`` by the probability that the two of a pair differ, ``[*batch, D]``.
+    """
+
+    ratio: Tensor
+
+
+@register("arms")
 class Arms(ScoreFunction):
     """Negatively correlated binary samples, corrected by their correlation.
 
@@ -25,25 +39,26 @@ class Arms(ScoreFunction):
         A. Dimitriev and M. Zhou (2021), ARMS, arXiv:2105.14141.
     """
 
-    def __init__(self, samples: int = 8) -> None:
-        self.copula = Dirichlet(samples)
-        self.samples = samples
+    binary_only = True
+    least_samples = 2
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor]]:
-        zero = probability_of_zero(probs, "arms")
+    def __init__(self, samples: int = 8) -> None:
+        super().__init__(samples)
+        self.copula = Dirichlet(self.samples)
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
+        zero = probability_of_zero(probs)
         u = self.copula.points(zero.shape, generator, zero.dtype, zero.device)
         indices = (u >= zero).long()
         both, differ = zero * (1 - zero), zero - self.copula.cdf(zero, zero)
         # Where two samples cannot differ there is nothing to correct.
-        return indices, (torch.where(differ > 0, both / differ, 0).to(probs.dtype),)
+        return indices, Memory(torch.where(differ > 0, both / differ, 0).to(probs.dtype))
 
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        (ratio,) = draw.extra
-        return (fz - fz.mean(0)) * ratio / (self.samples - 1)
+    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        return (fz - fz.mean(0)) * draw.memory.ratio / (self.samples - 1)
 
 
+@register("disarm", "u2g")
 class Disarm(ScoreFunction):
     """Antithetic pairs of binary samples; also called U2G.
 
@@ -59,34 +74,28 @@ class Disarm(ScoreFunction):
         - M. Yin et al. (2020), Probabilistic best subset selection, arXiv:2006.06448.
     """
 
-    def __init__(self, samples: int = 2) -> None:
-        if samples < 2 or samples % 2:
-            raise ValueError(f"disarm draws pairs: samples must be even, got samples={samples}")
-        self.samples = samples
+    binary_only = True
+    paired = True
+    least_samples = 2
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor]]:
-        zero = probability_of_zero(probs, "disarm")
+    def __init__(self, samples: int = 2) -> None:
+        super().__init__(samples)
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
+        zero = probability_of_zero(probs)
         u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
         indices = torch.stack((u >= zero, 1 - u >= zero)).long()
         differ = indices[0] != indices[1]
         ratio = torch.maximum(zero, 1 - zero) * differ
-        return indices.flatten(0, 1), (ratio.to(probs.dtype),)
+        return indices.flatten(0, 1), Memory(ratio.to(probs.dtype))
 
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        (ratio,) = draw.extra
+    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         first, second = fz.unflatten(0, (2, -1))
-        half = (first - second) * ratio / self.samples
+        half = (first - second) * draw.memory.ratio / self.samples
         return torch.cat((half, -half))
 
 
-def probability_of_zero(probs: Tensor, name: str) -> Tensor:
-    """``[...]`` from ``probs [..., 2]``, or an error in the name of the estimator."""
-    if probs.shape[-1] != 2:
-        raise ValueError(
-            f"{name} is for binary variables, got {probs.shape[-1]} categories; "
-            "carms-s and carms-i take any number"
-        )
+def probability_of_zero(probs: Tensor) -> Tensor:
+    """``[...]`` from ``probs [..., 2]``."""
     p = probs.to(precise_dtype(probs.device))
     return p[..., 0] / p.sum(-1)

@@ -1,5 +1,7 @@
 """ARSM, and ARM for binary variables."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -7,6 +9,7 @@ from carms.constants import constant
 from carms.estimators.arms import probability_of_zero
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
+from carms.estimators.registry import register
 from carms.evaluations import distinct
 from carms.gumbel import exponentials
 from carms.pairs import pair_index
@@ -15,6 +18,21 @@ from carms.randomness import uniform
 __all__ = ["Arm", "Arsm"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``arsm`` remembers beside its samples.
+
+    Attributes:
+        w: ``[N, *batch, D, C]``, uniform on the simplex.
+        place: ``[N swaps, *batch]``: which of the distinct points each pseudo-sample is.
+        possible: ``[*batch, D, C]``, True where a category is neither impossible nor certain.
+    """
+
+    w: Tensor
+    place: Tensor
+    possible: Tensor
+
+
+@register("arsm")
 class Arsm(Direct):
     """Exchange two of the random numbers behind a sample, and see what becomes of ``f``.
 
@@ -34,13 +52,16 @@ class Arsm(Direct):
     """
 
     def __init__(self, samples: int = 1) -> None:
-        if samples < 1:
-            raise ValueError(f"arsm needs at least 1 sample, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    @classmethod
+    def usual_samples(cls, categories: int) -> int:
+        return 1
+
+    def evaluations(self, variables: int, categories: int) -> None:
+        return None
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         swaps, _ = _swaps(probs.shape[-1], probs.device)
         times = exponentials((self.samples, *probs.shape), probs, generator)
         swapped = times[..., swaps]
@@ -49,10 +70,10 @@ class Arsm(Direct):
         points, place = distinct(z)
         possible = (probs > 0) & (probs < 1)
         w = times / times.sum(-1, keepdim=True)
-        return points, (w, place, possible)
+        return points, Memory(w, place, possible)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        w, _, possible = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        w, _, possible = draw.memory
         categories = w.shape[-1]
         _, swap_of = _swaps(categories, w.device)
         values = self._all_values(draw, fz)[:, swap_of]
@@ -61,12 +82,12 @@ class Arsm(Direct):
         # Of what is certain the expectation is zero: no need for noise around it.
         return gradient * possible / (categories * self.samples)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return self._all_values(draw, fz.unsqueeze(-1)).mean((0, 1)).squeeze(-1)
 
-    def _all_values(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _all_values(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         """``[N, swaps, *batch, D]``, or 1 for D."""
-        place = draw.extra[1].unsqueeze(-1)
+        place = draw.memory.place.unsqueeze(-1)
         place = place.expand(*place.shape[:-1], fz.shape[-1])
         values: Tensor = fz.gather(0, place).unflatten(0, (self.samples, -1))
         return values
@@ -86,6 +107,17 @@ def _swaps(categories: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return swaps, which
 
 
+class Half(NamedTuple):
+    """What a draw of ``arm`` remembers beside its samples.
+
+    Attributes:
+        half: ``1/2 - u``, zero where the variable is certain, ``[N / 2, *batch, D]``.
+    """
+
+    half: Tensor
+
+
+@register("arm")
 class Arm(Direct):
     """ARSM for binary variables: one uniform number read from either end.
 
@@ -100,22 +132,21 @@ class Arm(Direct):
         networks, arXiv:1807.11143.
     """
 
-    def __init__(self, samples: int = 2) -> None:
-        if samples < 2 or samples % 2:
-            raise ValueError(f"arm draws pairs: samples must be even, got samples={samples}")
-        self.samples = samples
+    binary_only = True
+    paired = True
+    least_samples = 2
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        zero = probability_of_zero(probs, "arm")
+    def __init__(self, samples: int = 2) -> None:
+        super().__init__(samples)
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Half]:
+        zero = probability_of_zero(probs)
         u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
         indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
         half = torch.where((zero > 0) & (zero < 1), 0.5 - u, 0)
-        return indices, (half,)
+        return indices, Half(half)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        (half,) = draw.extra
+    def _gradient(self, draw: Draw[Half], fz: Tensor) -> Tensor:
         first, second = fz.unflatten(0, (2, -1))
-        one = ((first - second) * half.to(fz.dtype)).mean(0)
+        one = ((first - second) * draw.memory.half.to(fz.dtype)).mean(0)
         return torch.stack((-one, one), -1)

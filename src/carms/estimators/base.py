@@ -4,13 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from inspect import signature
+from typing import Any, ClassVar, Generic
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from carms.inputs import Distribution, Variables, check_terms, check_values
 from carms.one_hot import one_hot
+from carms.options import whole_number
 
 __all__ = [
     "Draw",
@@ -23,22 +26,25 @@ __all__ = [
 ]
 
 Objective = Callable[..., Tensor]
+Memory = TypeVar("Memory", default=Any)
 
 
 @dataclass(frozen=True)
-class Draw:
+class Draw(Generic[Memory]):
     """Samples on which ``f`` is to be evaluated.
 
     Attributes:
+        maker: the estimator that drew them, the only one that can use them.
         variables: what they were drawn from.
         indices: ``[N, *batch, D]`` categories.
-        extra: what the estimator has to remember of the draw beside the indices.
+        memory: what else the maker has to remember of the draw; each has names of its own.
         relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
     """
 
+    maker: "Estimator"
     variables: Variables
     indices: Tensor
-    extra: tuple[Tensor, ...] = ()
+    memory: Memory
     relaxed: Tensor | None = None
 
     @property
@@ -55,24 +61,55 @@ class Draw:
         return one_hot(self.indices, self.variables.logits.shape[-1], dtype)
 
 
-class Estimator(ABC):
+class Estimator(torch.nn.Module, ABC):
     """Estimates ``E f(z)`` for ``z ~ Cat(softmax(logits))``; its backward pass, the gradient.
 
+    What an estimator is stands on its class, and everything else reads it there.
+
+    Args:
+        samples: number of samples per call.
+
     Attributes:
-        samples: drawn per call; 0 where nothing is left to chance.
+        name: what ``carms.make`` calls it.
         unbiased: whether the expectation of the gradient is the gradient.
         black_box: whether ``f`` may be anything that returns a number.
+        learned: whether it has parameters for an optimiser of their own.
         stateful: whether it must be made once, since it is of no use without its past calls.
         soft: whether ``f`` sees soft samples in the value that is differentiated.
+        soft_points: whether ``f`` is evaluated between the one-hot vectors too.
+        binary_only: whether variables must have two categories.
+        paired: whether it draws pairs, so that the number of samples must be even.
+        least_samples: the smallest number of samples.
+        sums_to_zero: whether every estimate adds up to zero over the categories of a variable, as
+            the gradient does; otherwise only its expectation does.
         no_terms: why it does not take ``terms``; empty if it does.
     """
 
-    samples: int
+    name: ClassVar[str] = ""
     unbiased: bool = True
     black_box: bool = True
+    learned: bool = False
     stateful: bool = False
     soft: bool = False
+    soft_points: bool = False
+    binary_only: bool = False
+    paired: bool = False
+    least_samples: int = 1
+    sums_to_zero: bool = True
     no_terms: str = ""
+
+    def __init__(self, samples: int) -> None:
+        super().__init__()
+        self.samples = self._check_samples(samples)
+
+    @classmethod
+    def usual_samples(cls, categories: int) -> int:
+        """The number of samples that the paper compares it with, for this number of categories."""
+        return categories
+
+    def evaluations(self, variables: int, categories: int) -> int | None:
+        """At how many points a call evaluates ``f``; None if that is left to chance."""
+        return self.samples
 
     def expectation(
         self,
@@ -111,6 +148,12 @@ class Estimator(ABC):
 
     def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
         """``fz`` as it is, if it has a value for each sample, and each term if there are any."""
+        if draw.maker is not self:
+            other = "another " if repr(draw.maker) == repr(self) else ""
+            raise ValueError(
+                f"{self} cannot use a draw of {other}{draw.maker}, its gradient would be wrong: "
+                "call surrogate on the estimator that sampled"
+            )
         if terms is None:
             return check_values(fz, draw.indices.shape)
         self._check_terms(draw, terms)
@@ -130,8 +173,40 @@ class Estimator(ABC):
                 "possible"
             )
 
+    @classmethod
+    def _check_samples(cls, samples: int) -> int:
+        samples, least = whole_number("samples", samples), cls.least_samples
+        if cls.paired and (samples < least or samples % 2):
+            raise ValueError(f"{cls._title()} draws pairs: samples must be even, got {samples=}")
+        if samples < least:
+            hint = "; reinforce takes a single one" if samples == 1 else ""
+            raise ValueError(
+                f"{cls._title()} needs at least {least} sample{'s' * (least > 1)}, got {samples=}"
+                + hint
+            )
+        return samples
+
+    def _check_categories(self, categories: int) -> None:
+        if self.binary_only and categories != 2:
+            raise ValueError(
+                f"{self._title()} is for binary variables, got {categories} categories; carms-s "
+                "and carms-i take any number"
+            )
+
+    @classmethod
+    def _title(cls) -> str:
+        return cls.name or cls.__name__
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(samples={self.samples})"
+        """The name, the number of samples, and all options that are not at their defaults."""
+        shown: dict[str, Any] = {"samples": self.samples}
+        for option, parameter in signature(type(self).__init__).parameters.items():
+            value = getattr(self, option, None)
+            hidden = value is None or isinstance(value, Tensor | torch.nn.Module)
+            if option not in ("self", "samples") and not hidden and value != parameter.default:
+                shown[option] = value
+        options = ", ".join(f"{option}={value!r}" for option, value in shown.items())
+        return f"{self._title()}({options})"
 
 
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:

@@ -1,5 +1,7 @@
 """CARMS: leave-one-out REINFORCE on correlated samples, corrected pair by pair."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -9,10 +11,21 @@ from carms.couplings import BiasedGumbelMax, Coupling, GumbelMax, InverseCDF
 from carms.couplings.inverse_cdf import Orderings
 from carms.estimators.base import Draw
 from carms.estimators.drawing import ScoreFunction
+from carms.estimators.registry import register
 from carms.options import whole_number
 from carms.pairs import take_pairs, weights_from_pairs
 
-__all__ = ["Carms", "carms_g", "carms_g_biased", "carms_i", "carms_s", "carts"]
+__all__ = ["Carms", "CarmsG", "CarmsGBiased", "CarmsI", "CarmsS", "Carts"]
+
+
+class Memory(NamedTuple):
+    """What a draw of ``carms`` remembers beside its samples.
+
+    Attributes:
+        ratio: of the drawn pairs, ``[N (N - 1) / 2, groups, *batch, D]``.
+    """
+
+    ratio: Tensor
 
 
 class Carms(ScoreFunction):
@@ -30,34 +43,31 @@ class Carms(ScoreFunction):
         A. Dimitriev and M. Zhou (2021), CARMS, arXiv:2110.14002.
     """
 
+    least_samples = 2
+
     def __init__(self, coupling: Coupling, groups: int = 1) -> None:
-        if whole_number("groups", groups) < 1:
+        groups = whole_number("groups", groups)
+        if groups < 1:
             raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")
+        super().__init__(coupling.samples * groups)
         self.coupling = coupling
         self.groups = groups
-        self.samples = coupling.samples * groups
         self.unbiased = coupling.exact
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor]]:
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         repeated = probs.expand(self.groups, *probs.shape)
         indices, ratio = self.coupling.draw_unchecked(repeated, generator)
-        return indices.flatten(0, 1), (ratio,)
+        return indices.flatten(0, 1), Memory(ratio)
 
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         count = self.coupling.samples
-        (ratio,) = draw.extra
         first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
         difference = (first - second) / (count * (count - 1) * self.groups)
-        return weights_from_pairs(difference * ratio, count).flatten(0, 1)
-
-    def __repr__(self) -> str:
-        groups = f", groups={self.groups}" if self.groups > 1 else ""
-        return f"Carms({self.coupling}{groups})"
+        return weights_from_pairs(difference * draw.memory.ratio, count).flatten(0, 1)
 
 
-def carms_s(samples: int = 8, orderings: Orderings = "auto", epsilon: float = 0.0) -> Carms:
+@register("carms-s")
+class CarmsS(Carms):
     """CARMS with the circular stratified copula under inverse-CDF sampling: the one to use.
 
     Samples are one point in each of N strata of a ring that is turned at random, so they spread
@@ -66,23 +76,25 @@ def carms_s(samples: int = 8, orderings: Orderings = "auto", epsilon: float = 0.
 
     Args:
         samples: at least 2.
-        orderings: ``"auto"`` for the categories in the order given; a number for so many fixed
-            orders, of which each variable draws one: 4 is good where N is well below C.
+        orderings: ``"auto"`` for the categories in the order given; or the number of fixed orders,
+            of which each variable draws one: 4 is good where N is well below C.
         epsilon: probability that a whole draw is independent, which bounds every pair ratio by
             ``1 / epsilon``.
 
     References:
         A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002, for all but the copula.
     """
-    return Carms(InverseCDF(Circular(samples), orderings, epsilon))
+
+    def __init__(
+        self, samples: int = 8, orderings: Orderings = "auto", epsilon: float = 0.0
+    ) -> None:
+        copula = Circular(self._check_samples(samples))
+        super().__init__(InverseCDF(copula, orderings, epsilon))
+        self.orderings, self.epsilon = orderings, epsilon
 
 
-def carms_i(
-    samples: int | None = None,
-    copula: str | Copula = "dirichlet",
-    orderings: Orderings = "auto",
-    epsilon: float = 0.0,
-) -> Carms:
+@register("carms-i")
+class CarmsI(Carms):
     """CARMS-I of the paper: inverse-CDF sampling over all orderings of the categories.
 
     The Dirichlet copula never draws two points near zero together; averaged over orderings, every
@@ -90,8 +102,7 @@ def carms_i(
     table for each of ``C (C - 1) / 2`` orderings.
 
     Args:
-        samples: at least 2; 8 unless told. A copula that is an object has its own: give as many,
-            or leave it to ``carms.make``.
+        samples: at least 2. Defaults to 8, or to ``copula.samples`` if a Copula is given.
         copula: an object of ``carms.copulas``, or one of ``"dirichlet"``,
             ``"dirichlet-reflected"``, ``"gaussian"``, ``"stratified"``, ``"circular"`` and
             ``"independent"``.
@@ -102,10 +113,22 @@ def carms_i(
     References:
         A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
     """
-    return Carms(InverseCDF(make_copula(copula, samples), orderings, epsilon))
+
+    def __init__(
+        self,
+        samples: int | None = None,
+        copula: str | Copula = "dirichlet",
+        orderings: Orderings = "auto",
+        epsilon: float = 0.0,
+    ) -> None:
+        if samples is not None:
+            samples = self._check_samples(samples)
+        super().__init__(InverseCDF(make_copula(copula, samples), orderings, epsilon))
+        self.copula, self.orderings, self.epsilon = copula, orderings, epsilon
 
 
-def carms_g(samples: int = 8, epsilon: float = 0.0) -> Carms:
+@register("carms-g")
+class CarmsG(Carms):
     """CARMS-G of the paper with its joint table by quadrature instead of Monte Carlo: unbiased.
 
     Gumbel-max sampling whose random numbers are correlated, category by category. Unbiased to the
@@ -119,10 +142,14 @@ def carms_g(samples: int = 8, epsilon: float = 0.0) -> Carms:
     References:
         A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
     """
-    return Carms(GumbelMax(Dirichlet(samples), epsilon))
+
+    def __init__(self, samples: int = 8, epsilon: float = 0.0) -> None:
+        super().__init__(GumbelMax(Dirichlet(self._check_samples(samples)), epsilon))
+        self.epsilon = epsilon
 
 
-def carms_g_biased(samples: int = 8, extra: int = 0) -> Carms:
+@register("carms-g-biased")
+class CarmsGBiased(Carms):
     """CARMS-G as printed: its joint table is estimated from samples, and the gradient is biased.
 
     Kept for comparison. For any ``f``, N evaluations.
@@ -134,10 +161,16 @@ def carms_g_biased(samples: int = 8, extra: int = 0) -> Carms:
     References:
         A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
     """
-    return Carms(BiasedGumbelMax(Dirichlet(samples), extra))
+
+    unbiased = False
+
+    def __init__(self, samples: int = 8, extra: int = 0) -> None:
+        super().__init__(BiasedGumbelMax(Dirichlet(self._check_samples(samples)), extra))
+        self.extra = extra
 
 
-def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:
+@register("carts")
+class Carts(Carms):
     """CARMS-I on antithetic pairs, ``samples / 2`` of them.
 
     Unbiased, for any ``f``, N evaluations. Pairs are not compared with each other, so with more
@@ -150,6 +183,10 @@ def carts(samples: int = 2, epsilon: float = 0.0) -> Carms:
     References:
         A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
     """
-    if samples < 2 or samples % 2:
-        raise ValueError(f"carts draws pairs: samples must be even, got samples={samples}")
-    return Carms(InverseCDF(Dirichlet(2), "all", epsilon), groups=samples // 2)
+
+    paired = True
+
+    def __init__(self, samples: int = 2, epsilon: float = 0.0) -> None:
+        pairs = self._check_samples(samples) // 2
+        super().__init__(InverseCDF(Dirichlet(2), "all", epsilon), groups=pairs)
+        self.epsilon = epsilon

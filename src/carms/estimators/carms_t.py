@@ -20,6 +20,7 @@ from carms.estimators.base import (
 from carms.estimators.cross_fit import Past
 from carms.estimators.differentiating import leaf, no_transforms, slope, wants_gradient
 from carms.estimators.drawing import independent_samples
+from carms.estimators.registry import register
 from carms.estimators.reparameterised import check_dependence
 from carms.inputs import Distribution, Variables, holds, probabilities
 from carms.one_hot import one_hot as as_one_hot
@@ -54,7 +55,8 @@ class Memory(NamedTuple):
     past: Tensor
 
 
-class CarmsT(torch.nn.Module, Estimator):
+@register("carms-t")
+class CarmsT(Estimator):
     """Unbiased, with far less variance than ``carms-s`` where ``f`` is differentiable.
 
     The gradient is a mean over pairs of categories of ``(f_i - f_c) (e_i - e_c) / 2``. The
@@ -93,12 +95,11 @@ class CarmsT(torch.nn.Module, Estimator):
     """
 
     black_box = False
+    least_samples = 2
     no_terms = "neighbours and slopes leave out all other terms already"
 
     def __init__(self, samples: int = 8, neighbours: int | None = None) -> None:
-        super().__init__()
-        if samples < 2:
-            raise ValueError(f"carms-t needs at least 2 samples, got samples={samples}")
+        super().__init__(samples)
         if neighbours is None:
             neighbours = 1 if samples < 8 else 2
         neighbours = whole_number("neighbours", neighbours)
@@ -107,7 +108,6 @@ class CarmsT(torch.nn.Module, Estimator):
                 "carms-t needs at least 1 neighbour and 1 other sample, and `samples` counts both: "
                 f"got neighbours={neighbours} of samples={samples}"
             )
-        self.samples = samples
         self.neighbours = neighbours
         self.base = samples - neighbours
         self._coupling = InverseCDF(Circular(self.base)) if self.base > 1 else None
@@ -131,7 +131,7 @@ class CarmsT(torch.nn.Module, Estimator):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
             z, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
-        draw = Draw(variables, indices, memory, relaxed=z)
+        draw = Draw(self, variables, indices, memory, relaxed=z)
         self._check_terms(draw, terms)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         if values.dtype.itemsize < 4:
@@ -155,11 +155,10 @@ class CarmsT(torch.nn.Module, Estimator):
         variables = Variables.of(logits)
         indices, memory = self._draw(variables, generator)
         hard = as_one_hot(indices, memory.probs.shape[-1], memory.probs.dtype)
-        return Draw(variables, indices, memory, relaxed=leaf(hard, variables))
+        return Draw(self, variables, indices, memory, relaxed=leaf(hard, variables))
 
-    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
-        values, memory = self._check_values(draw, fz, terms), draw.extra
-        assert isinstance(memory, Memory)
+    def surrogate(self, draw: Draw[Memory], fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        values, memory = self._check_values(draw, fz, terms), draw.memory
         assert draw.relaxed is not None
         wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))
         value = (memory.weights * wide).sum(0)
@@ -253,9 +252,6 @@ class CarmsT(torch.nn.Module, Estimator):
         weights = weights_from_pairs(difference.unsqueeze(-1) * memory.ratio, self.base)
         found: Tensor = (weights.unsqueeze(-1) * z).sum(0)
         return found
-
-    def __repr__(self) -> str:
-        return f"CarmsT(samples={self.samples}, neighbours={self.neighbours})"
 
 
 class _OnePass(torch.autograd.Function):

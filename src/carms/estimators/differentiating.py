@@ -17,10 +17,10 @@ __all__ = ["Differentiating", "leaf", "no_transforms", "slope", "wants_gradient"
 class Differentiating(Estimator):
     """Estimators that make the gradient of all logits from derivatives of ``f``.
 
-    A subclass that is a ``torch.nn.Module`` is learned: in ``train()`` mode the backward pass also
-    puts the gradient of the estimator's variance on its parameters, for an optimiser of their own.
-    It does not matter by what the value is multiplied before ``backward()``, so it must not be
-    clipped or unscaled together with other gradients; every backward pass adds to it once more.
+    Of those that are ``learned``, the backward pass in ``train()`` mode also puts the gradient of
+    the estimator's variance on its parameters, for an optimiser of their own. It does not matter by
+    what the value is multiplied before ``backward()``, so it must not be clipped or unscaled
+    together with other gradients; every backward pass adds to it once more.
     """
 
     black_box = False
@@ -34,7 +34,7 @@ class Differentiating(Estimator):
         with torch.autocast(fz.device.type, enabled=False):
             gradient = self._gradient(draw, fz)
         value = put_gradient(value, draw.variables.logits, gradient.detach())
-        if not isinstance(self, torch.nn.Module) or not self.training or not gradient.requires_grad:
+        if not self.training or not gradient.requires_grad:
             return value
         parameters = [each for each in self.parameters() if each.requires_grad]
         if not parameters:

@@ -1,10 +1,13 @@
 """Direct optimisation through the arg max."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
+from carms.estimators.registry import register
 from carms.evaluations import neighbour_table, neighbours
 from carms.gumbel import exponentials, perturbed
 from carms.options import real_number
@@ -12,6 +15,19 @@ from carms.options import real_number
 __all__ = ["DirectArgmax"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``direct-argmax`` remembers beside its samples.
+
+    Attributes:
+        z: ``[N, *batch, D]`` samples.
+        noisy: ``[N, *batch, D, C]``, the logits whose arg max they are.
+    """
+
+    z: Tensor
+    noisy: Tensor
+
+
+@register("direct-argmax")
 class DirectArgmax(Direct):
     """A sample is an arg max of noisy logits; see how it moves when a little of ``f`` is added.
 
@@ -32,30 +48,26 @@ class DirectArgmax(Direct):
     unbiased = False
 
     def __init__(self, samples: int = 1, epsilon: float = 1.0) -> None:
-        if samples < 1:
-            raise ValueError(f"direct-argmax needs at least 1 sample, got samples={samples}")
+        super().__init__(samples)
         if not 0 < abs(real_number("epsilon", epsilon)) < float("inf"):
             raise ValueError(f"epsilon must be finite and not zero, got {epsilon}")
-        self.samples = samples
         self.epsilon = epsilon
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def evaluations(self, variables: int, categories: int) -> int:
+        return self.samples * (1 + variables * (categories - 1))
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         noisy = perturbed(probs.log(), exponentials((self.samples, *probs.shape), probs, generator))
         z = noisy.argmax(-1)
-        return neighbours(z, probs), (z, noisy)
+        return neighbours(z, probs), Memory(z, noisy)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        z, noisy = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        z, noisy = draw.memory
         categories = torch.arange(noisy.shape[-1], device=noisy.device)
         moved = noisy + self.epsilon * neighbour_table(fz, z, noisy.shape[-1])
         winner = moved.argmax(-1, keepdim=True) == categories
         before = z.unsqueeze(-1) == categories
         return (winner.to(fz.dtype) - before.to(fz.dtype)).mean(0) / self.epsilon
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)
-
-    def __repr__(self) -> str:
-        return f"DirectArgmax(samples={self.samples}, epsilon={self.epsilon})"

@@ -1,18 +1,34 @@
 """DisARM for categorical variables, as trees of binary ones."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
+from carms.estimators.registry import register
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
 __all__ = ["DisarmTree"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``disarm-tree`` remembers beside its samples.
+
+    Attributes:
+        probs: ``[*batch, D, C]``.
+        start: ``[2, N / 2, *batch, D]``, the first category of the subtree a walker parted to.
+        end: the category after the last one.
+    """
+
+    probs: Tensor
+    start: Tensor
+    end: Tensor
+
+
+@register("disarm-tree")
 class DisarmTree(Direct):
     """Two walkers go down a tree of binary choices, antithetic as long as they are together.
 
@@ -32,23 +48,20 @@ class DisarmTree(Direct):
         variables, arXiv:2106.08056.
     """
 
+    paired = True
+    least_samples = 2
+
     def __init__(
         self, samples: int = 2, tree: Literal["balanced", "stick-breaking"] = "balanced"
     ) -> None:
-        if samples < 2 or samples % 2:
-            raise ValueError(
-                f"disarm-tree draws pairs: samples must be even, got samples={samples}"
-            )
+        super().__init__(samples)
         if tree not in ("balanced", "stick-breaking"):
             raise ValueError(f"tree is 'balanced' or 'stick-breaking', got {tree!r}")
-        self.samples = samples
         self.tree = tree
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         indices, subtrees = self._walk(probs, generator)
-        return indices.flatten(0, 1), (probs, *subtrees)
+        return indices.flatten(0, 1), Memory(probs, *subtrees)
 
     def _walk(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Where both walkers of each pair arrive, ``[2, N / 2, *batch, D]``, and the subtrees
@@ -82,8 +95,8 @@ class DisarmTree(Direct):
             subtrees = torch.where(part, torch.stack((start, end)), subtrees)
         return start, subtrees
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        probs, start, end = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        probs, start, end = draw.memory
         z = draw.one_hot(fz.dtype).unflatten(0, (2, -1))
         categories = torch.arange(probs.shape[-1], device=probs.device)
         inside = (categories >= start.unsqueeze(-1)) & (categories < end.unsqueeze(-1))
@@ -95,6 +108,3 @@ class DisarmTree(Direct):
         half = 0.5 * (first - second).unsqueeze(-1)
         gradient: Tensor = (half * (direction[0] - direction[1])).mean(0)
         return gradient
-
-    def __repr__(self) -> str:
-        return f"DisarmTree(samples={self.samples}, tree={self.tree!r})"

@@ -1,29 +1,44 @@
 """Double control variates."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, plain_numerics
+from carms.estimators.base import Draw, Estimator, plain_numerics
 from carms.estimators.differentiating import Differentiating, leaf, slope
 from carms.estimators.drawing import independent_samples
+from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, probabilities
+from carms.one_hot import one_hot
 
 __all__ = ["DoubleCV", "samples_with_slopes"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``double-cv`` or ``rodeo`` remembers beside its samples.
+
+    Attributes:
+        probs: ``[*batch, D, C]``.
+    """
+
+    probs: Tensor
+
+
 def samples_with_slopes(
-    logits: Distribution, samples: int, generator: torch.Generator | None
+    maker: Estimator, logits: Distribution, generator: torch.Generator | None
 ) -> Draw:
     """Independent one-hot samples with respect to which ``f`` can be differentiated."""
     variables = Variables.of(logits)
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
-        draw = Draw(variables, independent_samples(probs, samples, generator), (probs,))
-        hard = draw.one_hot(probs.dtype)
-    return Draw(variables, draw.indices, (probs,), relaxed=leaf(hard, variables))
+        indices = independent_samples(probs, maker.samples, generator)
+        hard = one_hot(indices, probs.shape[-1], probs.dtype)
+    return Draw(maker, variables, indices, Memory(probs), relaxed=leaf(hard, variables))
 
 
-class DoubleCV(torch.nn.Module, Differentiating):
+@register("double-cv")
+class DoubleCV(Differentiating):
     """Leave-one-out REINFORCE on ``f`` less a linear control variate from the other samples.
 
     With ``s_n`` the mean of ``f'(z_m)`` over ``m != n`` and ``h_n = f(z_n) - a s_n (z_n - p)``:
@@ -40,20 +55,20 @@ class DoubleCV(torch.nn.Module, Differentiating):
         latent variable models, arXiv:2111.05300.
     """
 
+    learned = True
+    least_samples = 2
+
     def __init__(self, samples: int = 8, scale: float = 1.0) -> None:
-        super().__init__()
-        if samples < 2:
-            raise ValueError(f"double-cv needs at least 2 samples, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
         self.scale = torch.nn.Parameter(torch.tensor(float(scale)))
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        return samples_with_slopes(logits, self.samples, generator)
+        return samples_with_slopes(self, logits, generator)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         assert draw.relaxed is not None
         slopes = slope(self, fz, draw.relaxed)
-        (probs,), z = draw.extra, draw.relaxed.detach()
+        probs, z = draw.memory.probs, draw.relaxed.detach()
         score, scale = z - probs, self.scale.to(probs)
         others = (slopes.sum(0) - slopes) / (self.samples - 1)
         centred = (fz - fz.mean(0)).detach().to(z.dtype)
@@ -62,6 +77,3 @@ class DoubleCV(torch.nn.Module, Differentiating):
         mean = slopes.mean(0)
         exact = probs * (mean - (probs * mean).sum(-1, keepdim=True))
         return (signal * score).sum(0) / (self.samples - 1) + scale * exact
-
-    def __repr__(self) -> str:
-        return f"DoubleCV(samples={self.samples})"

@@ -1,6 +1,7 @@
 """Estimators that make the gradient from values of ``f`` alone."""
 
 from abc import abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +27,9 @@ class Drawing(Estimator):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
+        self._check_categories(variables.logits.shape[-1])
         with plain_numerics(variables.logits):
-            return Draw(variables, *self._draw(probabilities(variables.logits), generator))
+            return Draw(self, variables, *self._draw(probabilities(variables.logits), generator))
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)
@@ -37,9 +39,7 @@ class Drawing(Estimator):
         return self._with_gradient(value, draw, fz.detach(), terms)
 
     @abstractmethod
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
         """Indices ``[N, *batch, D]`` and what to remember, from ``probs [*batch, D, C]``."""
 
     @abstractmethod

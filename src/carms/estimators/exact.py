@@ -1,9 +1,12 @@
 """The expectation itself, by enumeration."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
+from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, holds, probabilities
 from carms.precision import computing_dtype
 
@@ -12,6 +15,17 @@ __all__ = ["MAX_CONFIGURATIONS", "Exact"]
 MAX_CONFIGURATIONS = 65_536
 
 
+class Memory(NamedTuple):
+    """What a draw of ``exact`` remembers beside its samples.
+
+    Attributes:
+        grid: all configurations, ``[C^D, *batch, D]``, the impossible ones too.
+    """
+
+    grid: Tensor
+
+
+@register("exact")
 class Exact(Estimator):
     """Evaluate ``f`` on all ``C^D`` configurations: no variance, and the yardstick of the others.
 
@@ -22,9 +36,13 @@ class Exact(Estimator):
         samples: accepted so that all estimators can be made alike; enumeration needs none.
     """
 
+    least_samples = 0
+
     def __init__(self, samples: int | None = None) -> None:
-        del samples
-        self.samples = 0
+        super().__init__(0)
+
+    def evaluations(self, variables: int, categories: int) -> int:
+        return int(categories**variables)
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
@@ -39,15 +57,16 @@ class Exact(Estimator):
         grid = torch.cartesian_prod(*[one] * count) if count else one.new_zeros(1, 0)
         grid = grid.reshape(len(grid), *[1] * len(batch), count).expand(-1, *batch, -1)
         if holds(lambda: (probs > 0).all()):
-            return Draw(variables, grid, (grid,))
+            return Draw(self, variables, grid, Memory(grid))
         possible = (probs > 0).expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1)).squeeze(-1)
-        return Draw(variables, torch.where(possible, grid, probs.argmax(-1)), (grid,))
+        seen = torch.where(possible, grid, probs.argmax(-1))
+        return Draw(self, variables, seen, Memory(grid))
 
-    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+    def surrogate(self, draw: Draw[Memory], fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)
         # Nothing is left to chance, so it does not matter which terms a variable sees.
         fz = fz if terms is None else fz.sum(-1)
-        logits, (grid,) = draw.variables.logits, draw.extra
+        logits, grid = draw.variables.logits, draw.memory.grid
         probs = logits.to(torch.promote_types(computing_dtype(logits.dtype), fz.dtype)).softmax(-1)
         chosen = probs.expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1))
         weights = chosen.squeeze(-1).prod(-1)

@@ -1,11 +1,14 @@
 """Finite differences with common random numbers."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
+from carms.estimators.registry import register
 from carms.options import real_number
 from carms.precision import precise_dtype
 from carms.randomness import uniform
@@ -13,6 +16,19 @@ from carms.randomness import uniform
 __all__ = ["FiniteDifference"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``finite-difference`` remembers beside its samples.
+
+    Attributes:
+        sign: ``[N, *batch, D, C]``, the directions.
+        possible: ``[*batch, D, C]``, True where a category is neither impossible nor certain.
+    """
+
+    sign: Tensor
+    possible: Tensor
+
+
+@register("finite-difference")
 class FiniteDifference(Direct):
     """Move all logits a little to and fro along a random direction of signs, and compare.
 
@@ -32,18 +48,18 @@ class FiniteDifference(Direct):
     """
 
     unbiased = False
+    sums_to_zero = False
 
     def __init__(self, samples: int = 4, step: float = 0.3) -> None:
-        if samples < 1:
-            raise ValueError(f"finite-difference needs at least 1 sample, got samples={samples}")
+        super().__init__(samples)
         if not 0 < real_number("step", step) < float("inf"):
             raise ValueError(f"step must be positive and finite, got {step}")
-        self.samples = samples
         self.step = step
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def evaluations(self, variables: int, categories: int) -> int:
+        return 3 * self.samples
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         wide = precise_dtype(probs.device)
         shape = self.samples, *probs.shape
         sign = (uniform(shape, generator, probs.dtype, probs.device) < 0.5).to(probs.dtype)
@@ -53,18 +69,15 @@ class FiniteDifference(Direct):
         moved = Partition.of((probs.log() + shift).softmax(-1))
         indices = moved.category(u.expand(1, 3, *u.shape)).squeeze(0)
         possible = (probs > 0) & (probs < 1)
-        return indices.flatten(0, 1), (sign, possible)
+        return indices.flatten(0, 1), Memory(sign, possible)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        sign, possible = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        sign, possible = draw.memory
         _, forth, back = fz.unflatten(0, (3, -1))
         slope = (forth - back) / (2 * self.step)
         # Of what is certain the expectation is zero: no need for noise around it.
         gradient: Tensor = (slope.unsqueeze(-1) * sign).mean(0) * possible
         return gradient
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)
-
-    def __repr__(self) -> str:
-        return f"FiniteDifference(samples={self.samples}, step={self.step})"

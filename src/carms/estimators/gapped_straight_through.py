@@ -7,12 +7,14 @@ from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
+from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
 from carms.options import real_number
 
 __all__ = ["GappedStraightThrough"]
 
 
+@register("gapped-st")
 class GappedStraightThrough(HardSamples):
     """Straight-through Gumbel-Softmax whose noise is replaced by the least change that fits.
 
@@ -59,6 +61,3 @@ class GappedStraightThrough(HardSamples):
         moved = torch.where(sampled, largest, torch.minimum(still, largest - self.gap))
         soft = (moved / self.temperature).softmax(-1)
         return indices, softmax_slope(logits, soft) / self.temperature
-
-    def __repr__(self) -> str:
-        return self._described(temperature=self.temperature, gap=self.gap)

@@ -9,6 +9,7 @@ from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
+from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed_given
 from carms.options import whole_number
@@ -49,6 +50,7 @@ def averaged_slope(logits: Tensor, probs: Tensor, indices: Tensor, noise: Noise)
     return softmax_slope(logits, soft).mean(0) / noise.temperature
 
 
+@register("gr-mc")
 class GumbelRao(HardSamples):
     """Straight-through Gumbel-Softmax, averaged over the noise that gives the same sample.
 
@@ -87,6 +89,3 @@ class GumbelRao(HardSamples):
         indices = self._indices(probs, generator)
         noise = Noise(self.temperature, self.draws, generator)
         return indices, averaged_slope(logits, probs, indices, noise)
-
-    def __repr__(self) -> str:
-        return self._described(temperature=self.temperature, draws=self.draws)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from carms.estimators.registry import register
 from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed
@@ -18,6 +19,7 @@ def check_temperature(temperature: float) -> float:
     return temperature
 
 
+@register("gumbel-softmax")
 class GumbelSoftmax(Reparameterised):
     """Replace the arg max of noisy logits by a softmax of some temperature.
 
@@ -36,6 +38,7 @@ class GumbelSoftmax(Reparameterised):
     """
 
     soft = True
+    soft_points = True
 
     def __init__(self, samples: int = 8, temperature: float = 0.5) -> None:
         super().__init__(samples)
@@ -51,10 +54,8 @@ class GumbelSoftmax(Reparameterised):
         times = exponentials((self.samples, *log_probs.shape), log_probs, generator)
         return perturbed(log_probs, times)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(samples={self.samples}, temperature={self.temperature})"
 
-
+@register("st-gumbel-softmax")
 class StraightThroughGumbelSoftmax(GumbelSoftmax):
     """Gumbel-Softmax in the backward pass only: ``f`` sees the hard sample.
 
@@ -71,6 +72,7 @@ class StraightThroughGumbelSoftmax(GumbelSoftmax):
     """
 
     soft = False
+    soft_points = False
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None

@@ -23,8 +23,9 @@ class HardSamples(Reparameterised):
     """
 
     def __init__(self, samples: int | None = None, coupling: str | Coupling = INDEPENDENT) -> None:
-        self.coupling, samples = make_coupling(coupling, samples)
+        made, samples = make_coupling(coupling, samples)
         super().__init__(samples)
+        self.coupling = made
 
     def _indices(self, probs: Tensor, generator: torch.Generator | None) -> Tensor:
         """``[N, *batch, D]`` categories from ``probs [*batch, D, C]``."""
@@ -32,13 +33,3 @@ class HardSamples(Reparameterised):
             return independent_samples(probs, self.samples, generator)
         with torch.no_grad():
             return self.coupling.sample_unchecked(probs, generator)
-
-    def _described(self, **options: object) -> str:
-        """What ``repr`` shows: the number of samples, the options, and the coupling if any."""
-        shown: dict[str, object] = {"samples": self.samples, **options}
-        if self.coupling is not None:
-            shown["coupling"] = self.coupling
-        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in shown.items())})"
-
-    def __repr__(self) -> str:
-        return self._described()

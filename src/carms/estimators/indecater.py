@@ -1,14 +1,28 @@
 """IndeCateR, the CatLog-derivative trick for independent variables."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.registry import register
 
 __all__ = ["Indecater"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``indecater`` remembers beside its samples.
+
+    Attributes:
+        probs: ``[*batch, D, C]``.
+    """
+
+    probs: Tensor
+
+
+@register("indecater")
 class Indecater(Direct):
     """Each variable is summed over exactly, under samples of the others drawn for it alone.
 
@@ -26,17 +40,16 @@ class Indecater(Direct):
     """
 
     def __init__(self, samples: int = 1) -> None:
-        if samples < 1:
-            raise ValueError(f"indecater needs at least 1 sample, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def evaluations(self, variables: int, categories: int) -> int:
+        return self.samples * variables * categories
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         *batch, count, categories = probs.shape
         z = independent_samples(probs, self.samples * max(1, count), generator)
         if count == 0:
-            return z, (probs,)
+            return z, Memory(probs)
         z = z.view(self.samples, count, 1, *batch, count)
         which = torch.arange(count, device=z.device)
         value = torch.arange(categories, device=z.device).view(-1, *[1] * (len(batch) + 1))
@@ -44,10 +57,10 @@ class Indecater(Direct):
         # An impossible category is replaced by what was drawn.
         possible = probs.movedim(-1, 0) > 0
         points = torch.where(chosen & possible, value, z)
-        return points.flatten(0, 2), (probs,)
+        return points.flatten(0, 2), Memory(probs)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        (probs,) = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        probs = draw.memory.probs
         if not probs.shape[-2]:
             return torch.zeros_like(probs)
         table = self._table(draw, fz)
@@ -56,15 +69,15 @@ class Indecater(Direct):
         mean = (probs * table).sum(-1, keepdim=True)
         return (probs * (table - mean)).mean(0)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         if draw.indices.shape[-1] == 0:
             return fz.mean(0)
-        (probs,) = draw.extra
+        probs = draw.memory.probs
         return (probs.to(fz.dtype) * self._table(draw, fz.unsqueeze(-1))).sum(-1).mean((0, -1))
 
-    def _table(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _table(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         """``[N, *batch, D, C]``."""
-        *batch, count, categories = draw.extra[0].shape
+        *batch, count, categories = draw.memory.probs.shape
         fz = fz.view(self.samples, count, categories, *batch, fz.shape[-1])
         # Each variable has samples of its own, and among the values there its own.
         return fz.expand(*fz.shape[:-1], count).diagonal(dim1=1, dim2=-1).movedim(1, -1)

@@ -1,15 +1,31 @@
 """Local expectation gradients."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.registry import register
 from carms.evaluations import neighbour_table, neighbours
 
 __all__ = ["LocalExpectation"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``local-expectation`` remembers beside its samples.
+
+    Attributes:
+        z: ``[N, *batch, D]`` samples.
+        probs: ``[*batch, D, C]``.
+    """
+
+    z: Tensor
+    probs: Tensor
+
+
+@register("local-expectation")
 class LocalExpectation(Direct):
     """One variable at a time is summed over exactly, the others stay as they were drawn.
 
@@ -27,26 +43,25 @@ class LocalExpectation(Direct):
     """
 
     def __init__(self, samples: int = 1) -> None:
-        if samples < 1:
-            raise ValueError(f"local-expectation needs at least 1 sample, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def evaluations(self, variables: int, categories: int) -> int:
+        return self.samples * (1 + variables * (categories - 1))
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         z = independent_samples(probs, self.samples, generator)
-        return neighbours(z, probs), (z, probs)
+        return neighbours(z, probs), Memory(z, probs)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        z, probs = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        z, probs = draw.memory
         table = neighbour_table(fz, z, probs.shape[-1])
         # What is common to all categories cancels; take it away before it is rounded.
         table = table - table[..., :1]
         mean = (probs * table).sum(-1, keepdim=True)
         return (probs * (table - mean)).mean(0)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
-        z, probs = draw.extra
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        z, probs = draw.memory
         if z.shape[-1] == 0:
             return fz.mean(0)
         table = neighbour_table(fz.unsqueeze(-1), z, probs.shape[-1])

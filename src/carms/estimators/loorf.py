@@ -5,10 +5,12 @@ from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.estimators.registry import register
 
 __all__ = ["Loorf"]
 
 
+@register("loorf", "vargrad")
 class Loorf(ScoreFunction):
     """REINFORCE where each sample's baseline is the mean of the others; also called VarGrad.
 
@@ -22,13 +24,13 @@ class Loorf(ScoreFunction):
         - L. Richter et al. (2020), VarGrad, arXiv:2010.10436.
     """
 
-    def __init__(self, samples: int = 8) -> None:
-        if samples < 2:
-            raise ValueError(f"loorf needs at least 2 samples, got samples={samples}")
-        self.samples = samples
+    least_samples = 2
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, tuple[()]]:
-        return independent_samples(probs, self.samples, generator), ()
+    def __init__(self, samples: int = 8) -> None:
+        super().__init__(samples)
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
+        return independent_samples(probs, self.samples, generator), None
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         return (fz - fz.mean(0)) / (self.samples - 1)

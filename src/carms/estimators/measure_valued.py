@@ -1,11 +1,14 @@
 """Measure-valued gradients."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.couplings.partition import Partition
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.registry import register
 from carms.evaluations import neighbour_table, neighbours
 from carms.precision import precise_dtype
 from carms.randomness import uniform
@@ -13,6 +16,21 @@ from carms.randomness import uniform
 __all__ = ["MeasureValued"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``measure-valued`` remembers beside its samples.
+
+    Attributes:
+        z: ``[N, *batch, D]`` samples.
+        probs: ``[*batch, D, C]``.
+        other: ``[N, *batch, D, C]``: for each category, one drawn from all the others.
+    """
+
+    z: Tensor
+    probs: Tensor
+    other: Tensor
+
+
+@register("measure-valued")
 class MeasureValued(Direct):
     """The derivative of a distribution is the difference of two distributions, times a number.
 
@@ -31,24 +49,25 @@ class MeasureValued(Direct):
           arXiv:1906.10652.
     """
 
-    def __init__(self, samples: int = 1) -> None:
-        if samples < 1:
-            raise ValueError(f"measure-valued needs at least 1 sample, got samples={samples}")
-        self.samples = samples
+    sums_to_zero = False
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def __init__(self, samples: int = 1) -> None:
+        super().__init__(samples)
+
+    def evaluations(self, variables: int, categories: int) -> int:
+        return self.samples * (1 + variables * (categories - 1))
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         z = independent_samples(probs, self.samples, generator)
         other = _all_but_one(probs, self.samples, generator)
-        return neighbours(z, probs), (z, probs, other)
+        return neighbours(z, probs), Memory(z, probs, other)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        z, probs, other = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        z, probs, other = draw.memory
         table = neighbour_table(fz, z, probs.shape[-1])
         return (probs * (1 - probs) * (table - table.gather(-1, other))).mean(0)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)
 
 

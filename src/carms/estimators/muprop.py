@@ -1,16 +1,33 @@
 """MuProp."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, plain_numerics
 from carms.estimators.differentiating import Differentiating, leaf, slope
 from carms.estimators.drawing import independent_samples
+from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, probabilities
+from carms.one_hot import one_hot
 
 __all__ = ["MuProp"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``muprop`` remembers beside its samples.
+
+    Attributes:
+        mean: ``[1, *batch, D, C]``, the probabilities, a leaf.
+        hard: ``[N, *batch, D, C]`` one-hot.
+    """
+
+    mean: Tensor
+    hard: Tensor
+
+
+@register("muprop")
 class MuProp(Differentiating):
     """The first-order Taylor expansion of ``f`` at the mean is differentiated exactly, and only
     the rest by REINFORCE.
@@ -28,23 +45,27 @@ class MuProp(Differentiating):
         stochastic neural networks, arXiv:1511.05176.
     """
 
+    soft_points = True
+
     def __init__(self, samples: int = 8) -> None:
-        if samples < 1:
-            raise ValueError(f"muprop needs at least 1 sample, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
+
+    def evaluations(self, variables: int, categories: int) -> int:
+        return self.samples + 1
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
         with plain_numerics(variables.logits):
             probs = probabilities(variables.logits)
             z = independent_samples(probs, self.samples, generator)
-            hard = Draw(variables, z).one_hot(probs.dtype)
+            hard = one_hot(z, probs.shape[-1], probs.dtype)
         mean = leaf(probs.unsqueeze(0), variables)
         indices = torch.cat((probs.argmax(-1).unsqueeze(0), z))
-        return Draw(variables, indices, (mean, hard), relaxed=torch.cat((mean, hard)))
+        seen = torch.cat((mean, hard))
+        return Draw(self, variables, indices, Memory(mean, hard), relaxed=seen)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        mean, hard = draw.extra
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        mean, hard = draw.memory
         slopes = slope(self, fz[0], mean)
         with torch.no_grad():
             p = mean[0]
@@ -53,5 +74,5 @@ class MuProp(Differentiating):
             exact = p * (slopes[0] - (p * slopes[0]).sum(-1, keepdim=True))
             return (rest * score).mean(0) + exact
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[1:].mean(0)

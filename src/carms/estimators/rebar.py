@@ -8,6 +8,7 @@ from torch import Tensor
 from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, leaf, slope
 from carms.estimators.gumbel_softmax import check_temperature
+from carms.estimators.registry import register
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, probabilities
 from carms.options import real_number
@@ -93,7 +94,8 @@ def _softmax(noisy: Tensor, temperature: Tensor) -> Tensor:
     return torch.where(exists, warm, -torch.inf).softmax(-1)
 
 
-class Rebar(torch.nn.Module, Differentiating):
+@register("rebar")
+class Rebar(Differentiating):
     """REINFORCE with ``f`` of a Gumbel-Softmax sample as control variate.
 
     With a relaxed sample ``s`` behind the hard sample z, and ``s'`` drawn given z:
@@ -113,14 +115,17 @@ class Rebar(torch.nn.Module, Differentiating):
         unbiased gradient estimates for discrete latent variable models, arXiv:1703.07370.
     """
 
+    learned = True
+    soft_points = True
+
     def __init__(self, samples: int = 8, temperature: float = 0.5, scale: float = 1.0) -> None:
-        super().__init__()
-        if samples < 1:
-            raise ValueError(f"rebar needs at least 1 sample, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
         check_temperature(temperature)
         self.log_temperature = torch.nn.Parameter(torch.tensor(temperature).log())
         self.scale = torch.nn.Parameter(torch.tensor(real_number("scale", scale)))
+
+    def evaluations(self, variables: int, categories: int) -> int:
+        return 2 * self.samples
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
@@ -129,22 +134,20 @@ class Rebar(torch.nn.Module, Differentiating):
         relaxation = Relaxation.draw(variables, self.samples, temperature, generator)
         indices = relaxation.hard.argmax(-1)
         return Draw(
+            self,
             variables,
             torch.cat((indices, indices)),
             relaxation,
             relaxed=torch.cat((relaxation.hard, relaxation.soft)),
         )
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        relaxation = Relaxation(*draw.extra)
+    def _gradient(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
+        relaxation = draw.memory
         dtype = torch.promote_types(computing_dtype(fz.dtype), relaxation.hard.dtype)
         hard, soft = fz.to(dtype).chunk(2)
         slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
         scale = self.scale.to(hard)
         return relaxation.gradient(hard, scale * soft, scale * slopes, self.training)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _value(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)
-
-    def __repr__(self) -> str:
-        return f"Rebar(samples={self.samples})"

@@ -7,13 +7,15 @@ from torch import Tensor
 
 from carms.estimators.base import Draw, plain_numerics
 from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.estimators.registry import register
 from carms.options import real_number
 from carms.precision import computing_dtype
 
 __all__ = ["Reinforce"]
 
 
-class Reinforce(torch.nn.Module, ScoreFunction):
+@register("reinforce")
+class Reinforce(ScoreFunction):
     """The score function times ``f`` minus a baseline: ``1/N sum_n (f_n - b) (z_n - p)``.
 
     Unbiased, for any ``f``, N evaluations. A running mean is a state: make the estimator once and
@@ -39,16 +41,13 @@ class Reinforce(torch.nn.Module, ScoreFunction):
         baseline: float | Literal["running-mean"] | None = None,
         decay: float = 0.9,
     ) -> None:
-        super().__init__()
-        if samples < 1:
-            raise ValueError(f"reinforce needs at least 1 sample, got samples={samples}")
+        super().__init__(samples)
         if isinstance(baseline, str) and baseline != "running-mean":
             raise ValueError(f"baseline is None, a number or 'running-mean', got {baseline!r}")
         if baseline is not None and not isinstance(baseline, str):
             baseline = real_number("baseline", baseline)
         if not 0 <= real_number("decay", decay) < 1:
             raise ValueError(f"decay must be in [0, 1), got {decay}")
-        self.samples = samples
         self.baseline = baseline
         self.decay = decay
         self.stateful = isinstance(baseline, str)
@@ -57,8 +56,8 @@ class Reinforce(torch.nn.Module, ScoreFunction):
         self.register_buffer("_total", torch.zeros(()))
         self.register_buffer("_weight", torch.zeros(()))
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, tuple[()]]:
-        return independent_samples(probs, self.samples, generator), ()
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
+        return independent_samples(probs, self.samples, generator), None
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         if isinstance(self.baseline, str):
@@ -77,7 +76,3 @@ class Reinforce(torch.nn.Module, ScoreFunction):
                 self._total.lerp_(mean.to(self._total), 1 - self.decay)
                 self._weight.lerp_(torch.ones_like(self._weight), 1 - self.decay)
         return value
-
-    def __repr__(self) -> str:
-        baseline = "" if self.baseline is None else f", baseline={self.baseline!r}"
-        return f"Reinforce(samples={self.samples}{baseline})"

@@ -7,6 +7,7 @@ from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
+from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
 
 __all__ = ["ReinMax", "midpoint"]
@@ -18,6 +19,7 @@ def midpoint(indices: Tensor, probs: Tensor) -> Tensor:
     return ((indices.unsqueeze(-1) == categories).to(probs.dtype) + probs) / 2
 
 
+@register("reinmax")
 class ReinMax(HardSamples):
     """Straight-through to the second order, by Heun's method instead of Euler's.
 
@@ -55,6 +57,3 @@ class ReinMax(HardSamples):
         middle = midpoint(indices, (logits.detach() / self.temperature).softmax(-1))
         slope = 2 * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2
         return indices, slope
-
-    def __repr__(self) -> str:
-        return self._described(temperature=self.temperature)

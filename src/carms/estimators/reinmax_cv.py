@@ -8,6 +8,7 @@ from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_rao import Noise, averaged_slope, check_draws
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
+from carms.estimators.registry import register
 from carms.estimators.reinmax import midpoint
 from carms.estimators.straight_through import softmax_slope
 from carms.options import real_number
@@ -15,6 +16,7 @@ from carms.options import real_number
 __all__ = ["ReinMaxCV"]
 
 
+@register("reinmax-cv")
 class ReinMaxCV(HardSamples):
     """ReinMax moved towards ReinMax-Rao by the difference of two slopes at the midpoint.
 
@@ -68,6 +70,3 @@ class ReinMaxCV(HardSamples):
         own_share = 2 - self.scale / self.temperature
         slope = own_share * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2
         return indices, slope + self.scale * averaged
-
-    def __repr__(self) -> str:
-        return self._described(temperature=self.temperature, draws=self.draws, scale=self.scale)

@@ -8,12 +8,14 @@ from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_rao import Noise, averaged_slope, check_draws
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
+from carms.estimators.registry import register
 from carms.estimators.reinmax import midpoint
 from carms.estimators.straight_through import softmax_slope
 
 __all__ = ["ReinMaxRao"]
 
 
+@register("reinmax-rao")
 class ReinMaxRao(HardSamples):
     """ReinMax whose slope at the midpoint is softened by Gumbel noise and averaged over it.
 
@@ -56,6 +58,3 @@ class ReinMaxRao(HardSamples):
         noise = Noise(self.temperature, self.draws, generator)
         averaged = averaged_slope(logits, midpoint(indices, probs.detach()), indices, noise)
         return indices, 2 * averaged - softmax_slope(logits, probs) / 2
-
-    def __repr__(self) -> str:
-        return self._described(temperature=self.temperature, draws=self.draws)

@@ -7,12 +7,14 @@ from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, slope
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.rebar import Relaxation
+from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, probabilities
 
 __all__ = ["Relax"]
 
 
-class Relax(nn.Module, Differentiating):
+@register("relax")
+class Relax(Differentiating):
     """REBAR with a network in place of ``f`` of the relaxed sample, so that ``f`` may be anything.
 
     ``g = 1/N sum_n (f(z) - r(s')) (z - p) + d/dlogits (r(s) - r(s'))`` with the relaxed samples s
@@ -34,6 +36,7 @@ class Relax(nn.Module, Differentiating):
     """
 
     black_box = True
+    learned = True
 
     def __init__(
         self,
@@ -42,10 +45,7 @@ class Relax(nn.Module, Differentiating):
         network: nn.Module | None = None,
         hidden: int = 32,
     ) -> None:
-        super().__init__()
-        if samples < 1:
-            raise ValueError(f"relax needs at least 1 sample, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
         check_temperature(temperature)
         self.log_temperature = nn.Parameter(torch.tensor(temperature).log())
         self.network = _Perceptron(hidden) if network is None else network
@@ -55,10 +55,10 @@ class Relax(nn.Module, Differentiating):
         probabilities(variables.logits)
         temperature = self.log_temperature if self.training else self.log_temperature.detach()
         relaxation = Relaxation.draw(variables, self.samples, temperature, generator)
-        return Draw(variables, relaxation.hard.argmax(-1), relaxation)
+        return Draw(self, variables, relaxation.hard.argmax(-1), relaxation)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        relaxation = Relaxation(*draw.extra)
+    def _gradient(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
+        relaxation = draw.memory
         control = self.network(relaxation.soft.flatten(-2)).squeeze(-1)
         if control.shape != fz.shape or not control.requires_grad:
             raise ValueError(
@@ -67,9 +67,6 @@ class Relax(nn.Module, Differentiating):
             )
         slopes = slope(self, control, relaxation.soft, create_graph=self.training)
         return relaxation.gradient(fz, control, slopes, self.training)
-
-    def __repr__(self) -> str:
-        return f"Relax(samples={self.samples})"
 
 
 class _Perceptron(nn.Module):

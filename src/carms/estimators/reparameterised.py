@@ -1,13 +1,13 @@
 """Estimators that differentiate ``f`` through samples made of the logits."""
 
 from abc import abstractmethod
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
 from carms.inputs import Distribution, Variables, probabilities
+from carms.one_hot import one_hot
 
 __all__ = ["Reparameterised", "check_dependence"]
 
@@ -19,23 +19,15 @@ class Reparameterised(Estimator):
     black_box = False
     no_terms = "the slope of f with respect to a variable leaves out all other terms already"
 
-    def __init__(self, samples: int = 8) -> None:
-        if samples < 1:
-            raise ValueError(
-                f"{type(self).__name__} needs at least 1 sample, got samples={samples}"
-            )
-        self.samples = samples
-
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
         probs = probabilities(variables.logits)
         with torch.autocast(probs.device.type, enabled=False):
             wide = variables.logits.to(probs.dtype)
             indices, relaxed = self._reparameterise(wide, probs, generator)
-            draw = Draw(variables, indices)
-            return replace(
-                draw, relaxed=relaxed if self.soft else draw.one_hot(wide.dtype) + relaxed
-            )
+            if not self.soft:
+                relaxed = one_hot(indices, wide.shape[-1], wide.dtype) + relaxed
+            return Draw(self, variables, indices, None, relaxed)
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)

@@ -8,6 +8,7 @@ from torch import Tensor
 from carms.estimators.base import Draw
 from carms.estimators.cross_fit import Past
 from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.registry import register
 from carms.options import real_number
 from carms.precision import precise_dtype
 
@@ -29,7 +30,8 @@ class Memory(NamedTuple):
     past: Tensor
 
 
-class Ridge(torch.nn.Module, Direct):
+@register("ridge")
+class Ridge(Direct):
     """Leave-one-out REINFORCE on what a linear regression on the other samples leaves of ``f``.
 
     With ``s_n = z_n - p``, ``w_n`` the ridge regression of ``f_m`` on ``s_m`` over ``m != n``, and
@@ -51,13 +53,12 @@ class Ridge(torch.nn.Module, Direct):
         latent variable models, arXiv:2111.05300, for the form of ``g``, there with slopes of ``f``.
     """
 
+    least_samples = 2
+
     def __init__(self, samples: int = 16, penalty: float = 0.3) -> None:
-        super().__init__()
-        if samples < 2:
-            raise ValueError(f"ridge needs at least 2 samples, got samples={samples}")
+        super().__init__(samples)
         if not 0 < real_number("penalty", penalty) < float("inf"):
             raise ValueError(f"penalty must be positive and finite, got {penalty}")
-        self.samples = samples
         self.penalty = penalty
         self.past = Past(terms=1)
 
@@ -65,9 +66,8 @@ class Ridge(torch.nn.Module, Direct):
         memory = Memory(probs, self.past.of(probs))
         return independent_samples(probs, self.samples, generator), memory
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
-        memory = draw.extra
-        assert isinstance(memory, Memory)
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        memory = draw.memory
         wide = precise_dtype(fz.device)
         probs = memory.probs.to(wide)
         probs = probs / probs.sum(-1, keepdim=True)
@@ -93,9 +93,6 @@ class Ridge(torch.nn.Module, Direct):
         """``[*batch]``, from the probabilities alone: from the samples it would be a bias."""
         variance = (1 - probs.square().sum(-1)).sum(-1)
         return self.penalty * variance + _LEAST * max(1, probs.shape[-2])
-
-    def __repr__(self) -> str:
-        return f"Ridge(samples={self.samples}, penalty={self.penalty})"
 
 
 def leave_one_out(kernel: Tensor, penalty: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,13 +5,15 @@ from torch import Tensor, nn
 
 from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, slope
-from carms.estimators.double_cv import samples_with_slopes
+from carms.estimators.double_cv import Memory, samples_with_slopes
+from carms.estimators.registry import register
 from carms.inputs import Distribution
 
 __all__ = ["Rodeo"]
 
 
-class Rodeo(nn.Module, Differentiating):
+@register("rodeo")
+class Rodeo(Differentiating):
     """Leave-one-out REINFORCE with two control variates whose expectation Stein's identity knows.
 
     For any function h, ``(A h)(z) = mean_d (sum_c p[d, c] h(z with z_d = c)) - h(z)``, the Gibbs
@@ -33,23 +35,23 @@ class Rodeo(nn.Module, Differentiating):
         Stein operators, arXiv:2202.09497.
     """
 
+    learned = True
+    least_samples = 2
+
     def __init__(self, samples: int = 8, hidden: int = 16) -> None:
-        super().__init__()
-        if samples < 2:
-            raise ValueError(f"rodeo needs at least 2 samples, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
         source = torch.Generator().manual_seed(0)
         self.inner = nn.Parameter(torch.randn(3, hidden, generator=source) / 3**0.5)
         self.outer = nn.Parameter(torch.randn(hidden, 2, generator=source) / hidden**0.5)
         self.scales = nn.Parameter(torch.zeros(2))
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        return samples_with_slopes(logits, self.samples, generator)
+        return samples_with_slopes(self, logits, generator)
 
-    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         assert draw.relaxed is not None
         slopes = slope(self, fz, draw.relaxed)
-        (probs,), z, f = draw.extra, draw.relaxed.detach(), fz.detach().to(slopes.dtype)
+        probs, z, f = draw.memory.probs, draw.relaxed.detach(), fz.detach().to(slopes.dtype)
         if not probs.shape[-2]:
             return torch.zeros_like(probs)
         score = z - probs
@@ -89,6 +91,3 @@ class Rodeo(nn.Module, Differentiating):
         elsewhere = mean.sum(-2, keepdim=True) - mean
         stepped = elsewhere * score + weighted - mean * probs
         return stepped / probs.shape[-2] - at_z[..., None, None] * score
-
-    def __repr__(self) -> str:
-        return f"Rodeo(samples={self.samples})"

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.hard_samples import HardSamples
+from carms.estimators.registry import register
 
 __all__ = ["StraightThrough", "softmax_slope"]
 
@@ -18,6 +19,7 @@ def softmax_slope(logits: Tensor, probs: Tensor) -> Tensor:
     return line - line.detach()
 
 
+@register("straight-through")
 class StraightThrough(HardSamples):
     """Use the hard sample, and in the backward pass pretend that it was the vector p.
 

@@ -1,6 +1,7 @@
 """The unordered set estimator: samples without replacement."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -8,6 +9,7 @@ from torch import Tensor
 from carms.constants import constant
 from carms.estimators.base import Draw
 from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.estimators.registry import register
 from carms.gumbel import exponentials
 from carms.inputs import holds
 from carms.precision import precise_dtype
@@ -20,6 +22,19 @@ _BLOCK = 32
 _RARE = 0.1
 
 
+class Memory(NamedTuple):
+    """What a draw of ``unord`` remembers beside its samples.
+
+    Attributes:
+        weight: ``w(s)`` of each sample, ``[N, *batch]``.
+        second: ``w(s' | s)``, ``[*batch, N, N]``.
+    """
+
+    weight: Tensor
+    second: Tensor
+
+
+@register("unord")
 class Unord(ScoreFunction):
     """N different configurations of all variables, weighted by how surely each was among them.
 
@@ -43,15 +58,16 @@ class Unord(ScoreFunction):
     """
 
     centred = False
+    least_samples = 2
 
     def __init__(self, samples: int = 8) -> None:
-        if samples < 2:
-            raise ValueError(f"unord needs at least 2 samples, got samples={samples}")
-        self.samples = samples
+        super().__init__(samples)
 
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    @classmethod
+    def usual_samples(cls, categories: int) -> int:
+        return min(categories, 7)
+
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         log_probs = probs.to(precise_dtype(probs.device)).log()
         # Decided by the probabilities alone: by the samples it would be a bias.
         rare = _RARE / self.samples
@@ -66,16 +82,15 @@ class Unord(ScoreFunction):
             beam = torch.cat((beam, beam[..., :1, :].expand(*beam.shape[:-2], missing, -1)), -2)
             weight = torch.nn.functional.pad(weight, (0, missing))
             second = torch.nn.functional.pad(second, (0, missing, 0, missing))
-        return beam.movedim(-2, 0).contiguous(), (weight.movedim(-1, 0), second)
+        return beam.movedim(-2, 0).contiguous(), Memory(weight.movedim(-1, 0), second)
 
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        weight, second = draw.extra
+    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        weight, second = draw.memory
         baseline = torch.einsum("...nm,m...d->n...d", second, fz.to(second.dtype))
         return weight.unsqueeze(-1) * (fz - baseline)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
-        weight, _ = draw.extra
-        return (weight.to(fz.dtype) * fz).sum(0)
+    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        return (draw.memory.weight.to(fz.dtype) * fz).sum(0)
 
 
 def first_different(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
-from carms.estimators import Estimator, make
+from carms.estimators import Estimator, find, make
 
 __all__ = ["Settings"]
 
@@ -105,8 +105,8 @@ class Settings:
 
     @property
     def usual_samples(self) -> int:
-        """Those of the paper. One draw of ARSM is worth about two evaluations per category."""
-        return {"arsm": 1, "unord": min(self.categories, 7)}.get(self.estimator, self.categories)
+        """The number of samples that the paper uses."""
+        return find(self.estimator).usual_samples(self.categories)
 
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 import carms
@@ -76,7 +76,7 @@ class Trainer:
         self.estimator = settings.make_estimator()
         self._shape_lazy_parameters()
         networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
-        learned = [*self.estimator.parameters()] if isinstance(self.estimator, nn.Module) else []
+        learned = [*self.estimator.parameters()]
         # The prior has none: it follows its gradient as it is.
         self.optimisers = {"adam": Adam(networks, settings.rate)}
         if learned:
@@ -249,17 +249,16 @@ class Trainer:
 
     def _shape_lazy_parameters(self) -> None:
         """Some learned estimators have parameters only after their first call."""
-        if isinstance(self.estimator, nn.Module):
-            self.estimator.to(self.device)
+        self.estimator.to(self.device)
+        if self.estimator.learned:
             logits = torch.zeros(1, *self.settings.shape, device=self.device, requires_grad=True)
             stream = torch.Generator(self.device).manual_seed(0)
             self.estimator.expectation(lambda z: z.sum((-2, -1)), logits, stream)
 
     def _state(self) -> dict[str, Tensor]:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        if isinstance(self.estimator, nn.Module):
-            for name, value in self.estimator.state_dict().items():
-                tensors[f"estimator.{name}"] = value
+        for name, value in self.estimator.state_dict().items():
+            tensors[f"estimator.{name}"] = value
         for which, optimiser in self.optimisers.items():
             for name, value in optimiser.state().items():
                 tensors[f"{which}.{name}"] = value
@@ -278,8 +277,7 @@ class Trainer:
             }
 
         self.model.load_state_dict(part("model."))
-        if isinstance(self.estimator, nn.Module):
-            self.estimator.load_state_dict(part("estimator."))
+        self.estimator.load_state_dict(part("estimator."))
         for which, optimiser in self.optimisers.items():
             optimiser.restore(part(f"{which}."))
         self.stream.set_state(tensors["stream"].cpu())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import carms
 from carms.estimators import Estimator
@@ -112,11 +112,9 @@ def contribution_variance(
 @contextmanager
 def _learning_nothing(estimator: Estimator) -> Iterator[None]:
     """Estimators with a state keep it."""
-    if not isinstance(estimator, nn.Module) or not estimator.training:
-        yield
-        return
+    before = estimator.training
     estimator.eval()
     try:
         yield
     finally:
-        estimator.train()
+        estimator.train(before)

@@ -1,0 +1,93 @@
+"""Estimators by name."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from inspect import signature
+from typing import Any, TypeVar
+
+from carms.estimators.base import Estimator
+from carms.options import whole_number
+
+__all__ = ["available", "find", "make", "register"]
+
+_CLASSES: dict[str, type[Estimator]] = {}
+_ALIASES: dict[str, str] = {}
+
+Kind = TypeVar("Kind", bound=type[Estimator])
+
+
+def register(name: str, *aliases: str) -> Callable[[Kind], Kind]:
+    """Give a class of estimators its name, and other names for the same.
+
+    Examples:
+        >>> from carms.estimators.loorf import Loorf
+        >>> @register("my-own")
+        ... class MyOwn(Loorf):
+        ...     pass
+        >>> make("my-own", samples=4)
+        my-own(samples=4)
+        >>> _ = _CLASSES.pop("my-own")
+    """
+
+    def named(kind: Kind) -> Kind:
+        for each in (name, *aliases):
+            if each in _CLASSES or each in _ALIASES:
+                raise ValueError(f"there is an estimator {each!r} already")
+        kind.name = name
+        _CLASSES[name] = kind
+        _ALIASES.update(dict.fromkeys(aliases, name))
+        return kind
+
+    return named
+
+
+def available() -> tuple[str, ...]:
+    """The names that ``make`` and ``carms.expectation`` know, sorted."""
+    return tuple(sorted(_CLASSES))
+
+
+def find(name: str) -> type[Estimator]:
+    """The class behind a name, which holds the facts about its estimators.
+
+    Examples:
+        >>> find("gumbel-softmax").unbiased
+        False
+    """
+    kind = _CLASSES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+    if kind is None:
+        raise _unknown(str(name))
+    return kind
+
+
+def make(name: str, **options: Any) -> Estimator:
+    """The estimator behind a name.
+
+    Args:
+        name: one of ``available``.
+        options: ``samples`` and whatever else the estimator takes.
+
+    Examples:
+        >>> make("loorf", samples=4)
+        loorf(samples=4)
+    """
+    kind = find(name)
+    known = [option for option in signature(kind.__init__).parameters if option != "self"]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise TypeError(
+            f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
+        )
+    if "samples" in options:
+        options["samples"] = whole_number("samples", options["samples"])
+    return kind(**options)
+
+
+def _unknown(name: str) -> ValueError:
+    if name == "vimco":
+        return ValueError(
+            "vimco is for the importance-weighted bound, not for an expectation: use "
+            "carms.importance_bound"
+        )
+    near = get_close_matches(name, [*_CLASSES, *_ALIASES], n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(available())}"
+    return ValueError(f"unknown estimator {name!r}; {hint}")
