@@ -9,6 +9,7 @@ from typing import NamedTuple
 from carms.lab.blocks import Block, variant
 from carms.lab.figures import TITLES
 from carms.lab.gather import Run
+from carms.lab.png import read_png
 
 __all__ = ["embed_pictures"]
 
@@ -47,22 +48,19 @@ def embed_pictures(blocks: Sequence[Block]) -> str:
 
 def _of_group(group: Sequence[Run]) -> list[tuple[Run, str]]:
     for run in group:
-        names = [name for name in TITLES if _fits(run.path / f"{name}.png")]
+        names = [name for name in TITLES if read_png(_path(run, name), SIZE) is not None]
         if names:
             return [(run, name) for name in names]
     return []
 
 
-def _fits(path: Path) -> bool:
-    if not path.is_file() or path.stat().st_size > SIZE:
-        return False
-    with path.open("rb") as file:
-        return file.read(8) == b"\x89PNG\r\n\x1a\n"
+def _path(run: Run, name: str) -> Path:
+    return run.path / f"{name}.png"
 
 
 def _figure(picture: Picture) -> str:
     settings = picture.run.settings
-    data = b64encode((picture.run.path / f"{picture.name}.png").read_bytes()).decode()
+    data = b64encode(read_png(_path(picture.run, picture.name), SIZE) or b"").decode()
     where = f"{settings.task}, {settings.dataset}, {settings.network}, {settings.categories:,}"
     text = f"{variant(settings)}; {where} categories, seed {settings.seed}"
     return (
