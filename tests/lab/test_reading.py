@@ -14,10 +14,10 @@ from carms.lab import settings as settings_module
 from carms.lab.blocks import make_blocks
 from carms.lab.curves import draw_curves
 from carms.lab.executors import Job
+from carms.lab.figures import read_picture
 from carms.lab.gather import gather
 from carms.lab.paper import printed
 from carms.lab.pictures import embed_pictures
-from carms.lab.png import read_png
 from carms.lab.progress import standing
 from carms.lab.reading import read_bounded
 from carms.lab.settings import Settings
@@ -106,8 +106,9 @@ def test_what_is_no_file_is_left_out(tmp_path, name, place):
         ({"latents": 1.5}, "latents must be int or none, got 1.5"),
         ({"\x1b[31m": 1}, r"there is \x1b[31m"),
         ({"dataset": ["x" * 10_000]}, "xxx…"),
+        ({"steps": 10**30}, "steps must be below 2^63"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_a_bad_config_is_left_out_in_one_line(tmp_path, changes, message):
     write_run(tmp_path / "good", (-1.0, -2.0), dataset="digits", seed=1)
@@ -133,6 +134,15 @@ def test_estimators_are_not_made_to_read_about_them(tmp_path, monkeypatch):
     (run,), problems = gather([tmp_path])
     assert run.settings.options == ("hidden=-1",)
     assert not problems
+
+
+def test_metrics_that_are_all_bad_are_not_read_to_their_end(tmp_path):
+    write_run(tmp_path / "run")
+    good = (tmp_path / "run" / "metrics.jsonl").read_text()
+    (tmp_path / "run" / "metrics.jsonl").write_text(good + "[]\n" * 5000 + good)
+    (run,), (problem,) = gather([tmp_path])
+    assert run.step == 40
+    assert "1,000 bad (line 5: it is no object; nothing is read after line 1,004)" in problem
 
 
 LONG = "x" * 200_000
@@ -163,7 +173,7 @@ def test_extreme_numbers_are_drawn(tmp_path, values):
         lines = [json.dumps({"step": step, **numbers}) for step in (10, 20)]
         (tmp_path / f"{seed}" / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     Plot((tmp_path,), tmp_path / "curves.png").run(PlainConsole(quiet=True))
-    assert read_png(tmp_path / "curves.png", 1 << 20)
+    assert read_picture(tmp_path / "curves.png")
     assert page_of(tmp_path)
 
 
@@ -200,18 +210,18 @@ def test_a_linked_picture_is_not_shown(tmp_path):
 def test_a_torn_picture_is_not_shown(tmp_path):
     path = tmp_path / "runs" / "samples.png"
     write_run(tmp_path / "runs", (-1.0, -2.0))
-    assert read_png(path, 1000) == PICTURE
+    assert read_picture(path) == PICTURE
     for length in range(len(PICTURE)):
         path.write_bytes(PICTURE[:length])
-        assert read_png(path, 1000) is None, length
+        assert read_picture(path) is None, length
     assert "data:image/png" not in pictures_of(tmp_path / "runs")
     for place in range(len(PICTURE)):
         flipped = bytearray(PICTURE)
         flipped[place] ^= 1
         path.write_bytes(flipped)
-        assert read_png(path, 1000) is None, place
+        assert read_picture(path) is None, place
     path.write_bytes(PICTURE + b"<script>")
-    assert read_png(path, 1000) is None
+    assert read_picture(path) is None
 
 
 @pytest.mark.parametrize(

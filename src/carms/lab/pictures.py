@@ -3,19 +3,16 @@
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import NamedTuple
 
 from carms.lab.blocks import Block, variant
-from carms.lab.figures import TITLES
+from carms.lab.figures import TITLES, read_picture
 from carms.lab.gather import Run
-from carms.lab.png import read_png
 
 __all__ = ["embed_pictures"]
 
-# Of a page, and bytes of one.
+# Of a page.
 LIMIT = 24
-SIZE = 500_000
 
 
 class Picture(NamedTuple):
@@ -48,19 +45,15 @@ def embed_pictures(blocks: Sequence[Block]) -> str:
 
 def _of_group(group: Sequence[Run]) -> list[tuple[Run, str]]:
     for run in group:
-        names = [name for name in TITLES if read_png(_path(run, name), SIZE) is not None]
+        names = [name for name in TITLES if read_picture(run.path / f"{name}.png")]
         if names:
             return [(run, name) for name in names]
     return []
 
 
-def _path(run: Run, name: str) -> Path:
-    return run.path / f"{name}.png"
-
-
 def _figure(picture: Picture) -> str:
     settings = picture.run.settings
-    data = b64encode(read_png(_path(picture.run, picture.name), SIZE) or b"").decode()
+    data = b64encode(read_picture(picture.run.path / f"{picture.name}.png") or b"").decode()
     where = f"{settings.task}, {settings.dataset}, {settings.network}, {settings.categories:,}"
     text = f"{variant(settings)}; {where} categories, seed {settings.seed}"
     return (

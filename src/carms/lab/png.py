@@ -1,29 +1,17 @@
-"""Pictures that are whole."""
+"""Whether a picture is whole."""
 
 import zlib
-from pathlib import Path
 
-from carms.lab.reading import read_bounded
-
-__all__ = ["read_png"]
+__all__ = ["is_whole"]
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def read_png(path: Path, limit: int) -> bytes | None:
-    """Read a PNG of at most ``limit`` bytes; None if there is none, or none that is whole."""
-    try:
-        data = read_bounded(path, limit)
-    except (OSError, ValueError):
-        return None
-    return data if _is_whole(data) else None
-
-
-def _is_whole(data: bytes) -> bool:
+def is_whole(data: bytes) -> bool:
     """Whether the chunks of a PNG, each with its checksum, are all there and nothing else is."""
-    place, kind = len(SIGNATURE), b""
     if not data.startswith(SIGNATURE):
         return False
+    place, kind = len(SIGNATURE), b""
     while kind != b"IEND":
         length = int.from_bytes(data[place : place + 4], "big")
         start, end = place + 4, place + 8 + length

@@ -1,4 +1,4 @@
-"""Read files that anybody may have put there."""
+"""Read files that others may have written."""
 
 import json
 import os
@@ -12,22 +12,29 @@ __all__ = ["open_regular", "parse_object", "read_bounded", "read_object"]
 OBJECT = 1 << 20
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file: no symbolic link, and nothing that blocks or never ends."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise ValueError(f"{path} is not a regular file")
-    return os.fdopen(handle, "rb")
+def open_regular(path: Path, limit: int) -> BinaryIO:
+    """Open a regular file of at most ``limit`` bytes.
+
+    Links are not followed, and nothing waits for the other end of a pipe.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{path} is not a regular file")
+        if found.st_size > limit:
+            raise ValueError(f"{path} has {found.st_size:,} bytes, more than {limit:,}")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """Read a regular file of at most ``limit`` bytes."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > limit:
-            raise ValueError(f"{path} has {size:,} bytes, more than {limit:,}")
-        return file.read(size)
+    """The contents of a regular file of at most ``limit`` bytes."""
+    with open_regular(path, limit) as file:
+        # Not ``limit`` itself, for which memory would be reserved.
+        return file.read(os.fstat(file.fileno()).st_size)
 
 
 def read_object(path: Path) -> dict[str, Any]:

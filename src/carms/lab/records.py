@@ -1,14 +1,14 @@
 """What the files of a run say, checked against what a run writes."""
 
-import io
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from carms.lab.reading import open_regular, parse_object, read_bounded, read_object
+from carms.lab.reading import open_regular, parse_object, read_object
 from carms.lab.settings import Settings
 
 __all__ = [
@@ -27,9 +27,11 @@ METRICS = ("objective", "test_bound", "gradient_variance", "milliseconds")
 # Those that every line of training has.
 REQUIRED = ("objective", "milliseconds")
 # Bytes of all metrics, and of one line of them.
-METRICS_LIMIT, LINE_LIMIT = 1 << 28, 1 << 16
+METRICS_LIMIT, LINE_LIMIT = 1 << 30, 1 << 16
 # Sums and squares of numbers up to this one are finite, and axes can show them.
 LARGEST = 1e100
+# Bad lines after which the rest is not worth its time.
+BAD_LIMIT = 1000
 
 
 class Series(NamedTuple):
@@ -79,14 +81,18 @@ def read_result(directory: Path, settings: Settings) -> Result | None:
 
 def read_metrics(directory: Path, steps: int) -> Metrics:
     """Read ``metrics.jsonl`` of a run of that many steps; there need not be one."""
+    try:
+        with open_regular(directory / "metrics.jsonl", METRICS_LIMIT) as file:
+            return _metrics(iter(partial(file.readline, LINE_LIMIT + 1), b""), steps)
+    except FileNotFoundError:
+        return _metrics((), steps)
+    except (OSError, ValueError) as error:
+        return _metrics((), steps)._replace(bad=1, reason=str(error))
+
+
+def _metrics(lines: Iterable[bytes], steps: int) -> Metrics:
     series = {name: Series(array("q"), array("d")) for name in METRICS}
     bad, reason, last = 0, "", 0
-    try:
-        lines = io.BytesIO(read_bounded(directory / "metrics.jsonl", METRICS_LIMIT))
-    except FileNotFoundError:
-        return Metrics(series, bad, reason)
-    except (OSError, ValueError) as error:
-        return Metrics(series, 1, str(error))
     for number, text in enumerate(lines, 1):
         try:
             line = _line(text, steps, REQUIRED)
@@ -96,6 +102,8 @@ def read_metrics(directory: Path, steps: int) -> Metrics:
         except ValueError as error:
             bad += 1
             reason = reason or f"line {number}: {error}"
+            if bad == BAD_LIMIT:
+                return Metrics(series, bad, f"{reason}; nothing is read after line {number:,}")
             continue
         last = step
         for name, value in line.items():
@@ -109,7 +117,7 @@ def last_line(directory: Path, steps: int, required: Sequence[str] = REQUIRED) -
     is none near the end.
     """
     try:
-        with open_regular(directory / "metrics.jsonl") as file:
+        with open_regular(directory / "metrics.jsonl", METRICS_LIMIT) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LINE_LIMIT))
             texts = file.read(LINE_LIMIT).split(b"\n")
@@ -127,7 +135,7 @@ def last_line(directory: Path, steps: int, required: Sequence[str] = REQUIRED) -
 def _line(text: bytes, steps: int, required: Sequence[str]) -> dict[str, float]:
     """The step and the known metrics of a line."""
     if len(text) > LINE_LIMIT:
-        raise ValueError(f"it has {len(text):,} bytes, more than {LINE_LIMIT:,}")
+        raise ValueError(f"it has more than {LINE_LIMIT:,} bytes")
     row = parse_object(text)
     step = row.get("step")
     if type(step) is not int or not 0 <= step <= steps:

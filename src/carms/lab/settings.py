@@ -70,6 +70,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
+            if value is not None and value >= 2**63:
+                raise ValueError(f"{name} must be below 2^63, got {value}")
         for name in ("rate", "prior_rate"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
