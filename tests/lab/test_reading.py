@@ -3,10 +3,12 @@
 import csv
 import json
 import os
+import sys
 
 import pytest
 from test_report import PICTURE, page_of, write_run
 
+from carms.cli import main
 from carms.commands.console import PlainConsole
 from carms.commands.report import Report
 from carms.commands.show import Plot
@@ -31,26 +33,27 @@ def pictures_of(path):
 
 
 def fifo(path):
+    path.unlink()
     os.mkfifo(path)
 
 
 def device(path):
+    path.unlink()
     path.symlink_to("/dev/zero")
 
 
 def link(path):
-    elsewhere = path.with_name("elsewhere")
-    elsewhere.write_text("{}")
-    path.symlink_to(elsewhere)
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
 
 
 def folder(path):
+    path.unlink()
     path.mkdir()
 
 
 def sparse(path):
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
+    os.truncate(path, 1 << 40)
 
 
 IN_THE_PLACE_OF_A_FILE = [fifo, device, link, folder, sparse]
@@ -64,14 +67,18 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path):
         read_bounded(path, 4)
     with pytest.raises(FileNotFoundError):
         read_bounded(tmp_path / "nothing", 5)
-    for place in IN_THE_PLACE_OF_A_FILE:
-        path.unlink()
-        place(path)
-        with pytest.raises((OSError, ValueError)):
-            read_bounded(path, 5)
-        if place is folder:
-            path.rmdir()
-            path.touch()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which files are open")
+@pytest.mark.parametrize("place", IN_THE_PLACE_OF_A_FILE)
+def test_nothing_but_a_regular_file_is_read(tmp_path, place):
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    place(path)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises((OSError, ValueError), match="file"):
+        read_bounded(path, 5)
+    assert set(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("place", IN_THE_PLACE_OF_A_FILE)
@@ -80,7 +87,6 @@ def test_what_is_no_file_is_left_out(tmp_path, name, place):
     write_run(tmp_path / "good", (-1.0, -2.0), dataset="digits", seed=1)
     found = write_run(tmp_path / "bad", (-1.0, -2.0), dataset="digits")
     path = tmp_path / "bad" / name
-    path.unlink()
     place(path)
     runs, problems = gather([tmp_path])
     assert runs[-1].path.name == "good"
@@ -197,6 +203,16 @@ def test_escapes_in_names_do_not_reach_the_terminal(tmp_path, capsys):
     assert "\x1b" not in said
     assert "\x07" not in said
     assert said.count(r"\x1b]0;owned\x07\x1b[2J") >= 4
+
+
+def test_an_error_is_one_line_that_the_terminal_does_not_obey(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["carms", "plot", str(tmp_path / f"{ESCAPE}\n")])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().err
+    assert said.startswith("carms: no run in")
+    assert said.endswith("\n")
+    assert said[:-1].isprintable()
 
 
 def test_a_linked_picture_is_not_shown(tmp_path):
