@@ -294,6 +294,10 @@ def test_a_bad_line_of_metrics_does_not_stop_a_sweep(tmp_path, last):
     assert now.step == (0 if len(last) == 100_000 else 60)
 
 
+def test_a_directory_that_cannot_be_does_not_stop_a_sweep(tmp_path):
+    assert standing(Job(Settings(), tmp_path / ("x" * 300))).state == "waiting"
+
+
 @pytest.mark.parametrize("result", ["", "[]", "{}", '{"step": 100}'], ids=range(4))
 def test_what_is_no_result_does_not_count_as_finished(tmp_path, result):
     run = Job(Settings(steps=100), tmp_path)

@@ -1,5 +1,6 @@
 """Where runs stand, read off their directories."""
 
+import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ class Standing:
 
 def standing(run: Job) -> Standing:
     """Where a run stands now; what is damaged counts as not there, and is named by the run."""
-    if not (run.path / "config.json").exists():
+    if not os.path.exists(run.path / "config.json"):
         return Standing("waiting", {})
     try:
         finished = read_result(run.path, run.settings) is not None
