@@ -3,6 +3,7 @@
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
@@ -73,6 +74,7 @@ def _summary(command: Callable[..., Any]) -> str:
 def main() -> None:
     """Run a command; print one line and leave with 1 if its input is bad."""
     console = PlainConsole()
+    warnings.formatwarning = lambda message, *place: f"carms: {printable(str(message))}\n"
     command = None
     try:
         command = parse(sys.argv[1:])

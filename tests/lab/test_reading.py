@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import sys
+import warnings
 
 import pytest
 from test_report import PICTURE, page_of, write_run
@@ -206,13 +207,15 @@ def test_escapes_in_names_do_not_reach_the_terminal(tmp_path, capsys):
 
 
 def test_an_error_is_one_line_that_the_terminal_does_not_obey(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("warnings.formatwarning", warnings.formatwarning)
     monkeypatch.setattr("sys.argv", ["carms", "plot", str(tmp_path / f"{ESCAPE}\n")])
     with pytest.raises(SystemExit):
         main()
-    said = capsys.readouterr().err
-    assert said.startswith("carms: no run in")
-    assert said.endswith("\n")
-    assert said[:-1].isprintable()
+    warning = warnings.formatwarning(UserWarning(f"{ESCAPE}\n"), UserWarning, "file.py", 1)
+    for said in (capsys.readouterr().err, warning):
+        assert said.startswith("carms: ")
+        assert said.endswith("\n")
+        assert said[:-1].isprintable()
 
 
 def test_a_linked_picture_is_not_shown(tmp_path):

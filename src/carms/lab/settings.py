@@ -86,7 +86,7 @@ class Settings:
         if not self.shape[0]:
             raise ValueError(f"latents must be told for {self.categories} categories")
         if self.estimator not in available():
-            # It has another name for a known one, or says what there is.
+            # An alias, or an error that says which names there are.
             make(self.estimator)
         for text in self.options:
             _option(text)
@@ -107,8 +107,9 @@ class Settings:
         return self.eval_samples or (100 if self.task == "vae" else 1000)
 
     def make_estimator(self) -> Estimator:
-        """The estimator, with its options, which are checked here: it may be costly to make, and
-        whoever reads about a run does not need it.
+        """Make the estimator, which checks its options.
+
+        Settings alone do not: it may be costly to make, and nobody needs it to read about a run.
         """
         options = dict(_option(text) for text in self.options)
         return make(self.estimator, samples=self.samples or self.usual_samples, **options)

@@ -143,11 +143,11 @@ def to_csv(tables: Iterable[Table]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _unrun(value) for name, value in row.items()} for row in records)
+    writer.writerows({name: _inert(value) for name, value in row.items()} for row in records)
     return text.getvalue()
 
 
-def _unrun(value: object) -> object:
+def _inert(value: object) -> object:
     """Mark text that a spreadsheet would run as a formula, so that it stays text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
