@@ -277,6 +277,9 @@ def test_the_last_whole_line_of_metrics(tmp_path):
     lines = [json.dumps({"step": step, **numbers, "filler": "x" * 100}) for step in range(1, 1001)]
     path.write_text("\n".join(lines) + '\n{"step": 1001, "obj')
     assert last_line(tmp_path, 1000) == {"step": 1000, **numbers}
+    path.write_text('{"step": 0, "reward": 0.5, "solved": 0}\n')
+    assert last_line(tmp_path, 1000) == {}
+    assert last_line(tmp_path, 1000, ("reward",)) == {"step": 0, "reward": 0.5}
 
 
 @pytest.mark.parametrize(
