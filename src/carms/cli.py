@@ -3,6 +3,7 @@
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
@@ -11,20 +12,22 @@ from typing import Annotated, Any
 __all__ = ["main"]
 
 try:
+    import rich  # noqa: F401
     import tyro
-    from rich.console import Console
 except ImportError:
     sys.exit("the command line needs more than the library: pip install 'carms[lab]'")
 
 import torch
 
 import carms
+from carms.commands.console import PlainConsole
 from carms.commands.data import Data
 from carms.commands.report import Report
 from carms.commands.rollouts import Rollouts
 from carms.commands.show import Correlations, Plot, Toy, Variance
 from carms.commands.sweep import Sweep
 from carms.commands.train import Complete, Evaluate, Vae
+from carms.lab.printable import printable
 from carms.lab.training import InterruptedRunError
 
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -70,7 +73,8 @@ def _summary(command: Callable[..., Any]) -> str:
 
 def main() -> None:
     """Run a command; print one line and leave with 1 if its input is bad."""
-    console = Console(soft_wrap=True, markup=False)
+    console = PlainConsole()
+    warnings.formatwarning = lambda message, *place: f"carms: {printable(str(message))}\n"
     command = None
     try:
         command = parse(sys.argv[1:])
@@ -87,5 +91,5 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        print(f"carms: {error}", file=sys.stderr)
+        print(f"carms: {printable(str(error))}", file=sys.stderr)
         sys.exit(1)

@@ -16,6 +16,7 @@ import pytest
 import tyro
 from rich.console import Console
 
+from carms.commands.console import PlainConsole
 from carms.commands.report import Report
 from carms.commands.train import Complete, Vae
 from carms.lab.command_line import command_of
@@ -29,7 +30,7 @@ from carms.lab.tables import make_tables, missing_tables, to_csv, to_sheet
 HOSTILE = "<script>alert(1)</script><img src=x onerror=window.hacked=1>"
 PICTURE = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010800000000"
-    "3a7e9b550000000a49444154789c63f80f00010101005a4d6ff10000000049454e44ae426082"
+    "3a7e9b550000000a49444154789c636000000002000148afa4710000000049454e44ae426082"
 )
 
 
@@ -182,7 +183,7 @@ def test_the_same_run_twice_counts_once(tmp_path, directory):
         ("config.json", '{"options": [], "seed": "x"}', "seed must be int, got 'x'"),
         ("config.json", '{"options": [], "estimator": "<b>"}', "unknown estimator '<b>'"),
         ("config.json", "[" * 100_000, "not the settings of a run"),
-        ("metrics.jsonl", '{"step": 10, "objec', "1 bad, left out (line 1"),
+        ("metrics.jsonl", '{"step": 10, "objec', "1 bad (line 1"),
         ("metrics.jsonl", '{"step": 10, "milliseconds": NaN}', "milliseconds is nan"),
         ("metrics.jsonl", "\udcff", "left out"),
         ("result.json", "{}", "not a result"),
@@ -204,7 +205,7 @@ def test_names_of_files_need_not_be_text(tmp_path, capsys):
     path = tmp_path / os.fsdecode(b"\xff [red] $name")
     write_run(path / "good", (-1.0, -2.0), dataset="digits")
     (path / "config.json").write_text("{")
-    Report((tmp_path,), tmp_path / "report.html").run(Console(soft_wrap=True))
+    Report((tmp_path,), tmp_path / "report.html").run(PlainConsole())
     assert r"\udcff [red] $name/config.json: not the settings" in capsys.readouterr().out
     assert r"\udcff [red] $name/good" in (tmp_path / "report.html").read_text("utf-8")
 
@@ -441,18 +442,25 @@ def test_of_two_unfinished_runs_the_further_one_counts(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"step": 40, "milliseconds": 1.0}', "step 40 after step 40"),
-        ('{"step": 30, "milliseconds": 1.0}', "step 30 after step 40"),
-        ('{"step": 50, "milliseconds": Infinity}', "milliseconds is inf"),
+        ('{"step": 40, "objective": 1, "milliseconds": 1.0}', "step 40 after step 40"),
+        ('{"step": 30, "objective": 1, "milliseconds": 1.0}', "step 30 after step 40"),
+        ('{"step": 50, "objective": 1, "milliseconds": Infinity}', "milliseconds is inf"),
+        ('{"step": 50, "objective": 1.7e308, "milliseconds": 1}', r"objective is 1.7e+308"),
+        ('{"step": 50, "objective": 1}', "it has no milliseconds"),
+        ('{"step": 61, "objective": 1, "milliseconds": 1}', "step 61 of 60"),
+        ('{"step": "x"}', "step 'x' of 60"),
+        ("[]", "it is no object"),
+        ("[" * 5000, "it is nested too deeply"),
+        ("x" * 70_000, "it has more than 65,536 bytes"),
     ],
 )
 def test_a_bad_line_of_metrics_is_left_out(tmp_path, line, message):
-    write_run(tmp_path / "run")
+    write_run(tmp_path / "run", steps=60)
     with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
         file.write(line + "\n")
     (run,), (problem,) = gather([tmp_path])
     assert list(run.metrics["milliseconds"].steps) == [10, 20, 30, 40]
-    assert f"1 bad, left out (line 5: {message})" in problem
+    assert f"bad (line 5: {message}), left out" in problem
 
 
 def test_a_result_of_fewer_steps_is_none(tmp_path):

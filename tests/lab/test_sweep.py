@@ -17,7 +17,8 @@ from carms.commands.sweep import _time_left
 from carms.lab import executors, forecast
 from carms.lab.executors import Job, Outcome
 from carms.lab.grid import expand, read_grid, run_name
-from carms.lab.progress import last_line
+from carms.lab.progress import standing
+from carms.lab.records import last_line
 from carms.lab.settings import Settings
 from carms.lab.store import RunDirectory
 from carms.lab.training import Trainer
@@ -35,6 +36,7 @@ GRID = {
     "checkpoint_every": 50,
     "eval_samples": 3,
 }
+LINE = json.dumps({"step": 60, "objective": -1.5, "milliseconds": 2.5})
 
 
 def write_grid(path, **changes):
@@ -92,6 +94,7 @@ def test_options_are_lists_by_nature():
         ("seed = [1, 1]", "the same run twice"),
         ("steps = 0", "steps must be at least 1"),
         ("estimator = 'lorf'", "did you mean loorf"),
+        ("options = ['colour=red']", "carms-s has no option colour"),
         ("seed = ", "Invalid value"),
     ],
 )
@@ -267,12 +270,43 @@ def test_no_cluster_there(tmp_path):
 
 def test_the_last_whole_line_of_metrics(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    assert last_line(path) == {}
+    assert last_line(tmp_path, 1000) == {}
     path.write_text('{"step": 1')
-    assert last_line(path) == {}
-    lines = [json.dumps({"step": step, "filler": "x" * 100}) for step in range(1, 101)]
-    path.write_text("\n".join(lines) + '\n{"step": 101, "fil')
-    assert last_line(path)["step"] == 100
+    assert last_line(tmp_path, 1000) == {}
+    numbers = {"objective": -1.5, "milliseconds": 2.5}
+    lines = [json.dumps({"step": step, **numbers, "filler": "x" * 100}) for step in range(1, 1001)]
+    path.write_text("\n".join(lines) + '\n{"step": 1001, "obj')
+    assert last_line(tmp_path, 1000) == {"step": 1000, **numbers}
+    path.write_text('{"step": 0, "reward": 0.5, "solved": 0}\n')
+    assert last_line(tmp_path, 1000) == {}
+    assert last_line(tmp_path, 1000, ("reward",)) == {"step": 0, "reward": 0.5}
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["[]", '{"step": "x"}', '{"step": 60, "objective": 1e999}', "x" * 5000, "x" * 100_000, "\0"],
+    ids=range(6),
+)
+def test_a_bad_line_of_metrics_does_not_stop_a_sweep(tmp_path, last):
+    run = Job(Settings(steps=100), tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "metrics.jsonl").write_text(f"{LINE}\n{last}\n")
+    now = standing(run)
+    assert now.state == "begun"
+    # Before 64 kB of something else nothing is looked for.
+    assert now.step == (0 if len(last) == 100_000 else 60)
+
+
+def test_a_directory_that_cannot_be_does_not_stop_a_sweep(tmp_path):
+    assert standing(Job(Settings(), tmp_path / ("x" * 300))).state == "waiting"
+
+
+@pytest.mark.parametrize("result", ["", "[]", "{}", '{"step": 100}'], ids=range(4))
+def test_what_is_no_result_does_not_count_as_finished(tmp_path, result):
+    run = Job(Settings(steps=100), tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "result.json").write_text(result)
+    assert standing(run).state == "begun"
 
 
 class Dying:
@@ -317,7 +351,7 @@ def test_time_left_is_of_the_steps_that_are_left(tmp_path, monkeypatch):
     fresh, begun = (Job(Settings(seed=seed, steps=100), tmp_path / f"{seed}") for seed in range(2))
     begun.path.mkdir()
     (begun.path / "config.json").write_text("{}")
-    (begun.path / "metrics.jsonl").write_text('{"step": 60}\n')
+    (begun.path / "metrics.jsonl").write_text(f"{LINE}\n")
     assert _time_left(Console(quiet=True), [fresh, begun]) == {fresh: 57.0, begun: 27.0}
 
 

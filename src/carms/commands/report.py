@@ -47,12 +47,12 @@ class Report:
         # Names of files need not be text.
         write_atomically(out, text.encode("utf-8", "backslashreplace"))
         for problem in gathered.problems[:SHOWN]:
-            _say(console, problem)
+            console.print(problem, markup=False, highlight=False)
         if len(gathered.problems) > SHOWN:
-            _say(console, f"and {len(gathered.problems) - SHOWN:,} more that were left out")
+            console.print(f"and {len(gathered.problems) - SHOWN:,} more that were left out")
         finished = sum(run.result is not None for run in gathered.runs)
-        _say(console, f"{len(gathered.runs):,} runs, {finished:,} of them finished")
-        _say(console, f"written to {out}")
+        console.print(f"{len(gathered.runs):,} runs, {finished:,} of them finished")
+        console.print(f"written to {out}", markup=False, highlight=False)
 
 
 def _tables(gathered: Gathered, name: str) -> str:
@@ -66,9 +66,3 @@ def _tables(gathered: Gathered, name: str) -> str:
         return head + "\n".join(map(to_latex, sheets))
     foot = f"\n{EXPLANATION}\n\nTables of the paper without runs: {missing}.\n"
     return "\n".join(map(to_markdown, sheets)) + foot
-
-
-def _say(console: Console, text: str) -> None:
-    """As it is: names of files are no markup."""
-    printable = text.encode("utf-8", "backslashreplace").decode()
-    console.print(printable, markup=False, highlight=False)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from carms.commands.bars import progress_bars
 from carms.lab.executors import prepare_process
-from carms.lab.progress import last_line
+from carms.lab.records import last_line
 from carms.lab.rewards import draw_rewards, spread, steps_to, variance_ratio
 from carms.lab.rollouts import Method, RolloutSettings, train
 from carms.lab.store import RunDirectory
@@ -126,8 +126,8 @@ def _follow(console: Console, left: Runs, workers: int) -> None:
                     highlight=False,
                 )
             if not quiet:
-                done = [last_line(path / "metrics.jsonl").get("step", 0) for path in left]
-                progress.update(bar, completed=sum(done))
+                lines = [last_line(path, one.steps, ("reward",)) for path, one in left.items()]
+                progress.update(bar, completed=sum(line.get("step", 0) for line in lines))
 
 
 def _outcomes(left: Runs, workers: int) -> Iterator[tuple[Path | None, dict[str, Any]]]:

@@ -18,8 +18,9 @@ from carms.lab.correlations import correlations, draw_correlations
 from carms.lab.curves import draw_curves
 from carms.lab.data import some_of
 from carms.lab.evaluation import binarised
-from carms.lab.gather import PARTS, Run, gather
+from carms.lab.gather import Run, gather
 from carms.lab.paper import printed
+from carms.lab.records import PARTS
 from carms.lab.store import write_json
 from carms.lab.toy import ALPHAS, draw_toy, run_toy
 from carms.lab.training import Trainer

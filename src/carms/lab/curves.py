@@ -11,10 +11,13 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from carms.lab.blocks import Block, headline, variant
 from carms.lab.figures import PANELS, colour, save_figure
 from carms.lab.plots import curve
+from carms.lab.printable import printable
 
 __all__ = ["draw_curves"]
 
 _DASHES = ("-", "--", ":", "-.")
+# Letters of a title and of a name in a legend.
+TITLE, NAME = 120, 60
 
 
 def draw_curves(blocks: Sequence[Block], out: Path) -> list[Path]:
@@ -35,12 +38,19 @@ def draw_curves(blocks: Sequence[Block], out: Path) -> list[Path]:
         if axes[0].lines:
             axes[0].legend(frameon=False)
         if len(blocks) > 1:
-            axes[0].set_title(", ".join(filter(None, headline(block))), loc="left")
+            title = ", ".join(filter(None, headline(block)))
+            axes[0].set_title(_literal(title, TITLE), loc="left")
     return save_figure(figure, out)
+
+
+def _literal(text: str, limit: int) -> str:
+    """Text in which nothing is mathematics to Matplotlib."""
+    return printable(text, limit).replace("$", r"\$")
 
 
 def _draw(axis: Axes, block: Block, name: str, label: str) -> None:
     seen: Counter[str] = Counter()
+    positive = False
     for group in block.groups:
         settings = group[0].settings
         own = colour(settings.estimator)
@@ -50,12 +60,13 @@ def _draw(axis: Axes, block: Block, name: str, label: str) -> None:
         if not steps:
             continue
         found = curve(group, name, steps)
-        axis.plot(found["x"], found["y"], dash, color=own, label=variant(settings))
+        positive |= max(found["y"]) > 0
+        axis.plot(found["x"], found["y"], dash, color=own, label=_literal(variant(settings), NAME))
         if len(group) > 1:
             axis.fill_between(found["x"], found["low"], found["high"], color=own, alpha=0.15, lw=0)
     axis.set(xlabel="step", ylabel=label)
     axis.xaxis.set_major_locator(MaxNLocator(5))
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.grid(alpha=0.3)
-    if name == "gradient_variance" and axis.lines:
+    if name == "gradient_variance" and positive:
         axis.set_yscale("log")

@@ -15,8 +15,10 @@ from torch.nn.functional import pad
 from carms.lab.data import Dataset, some_of
 from carms.lab.evaluation import binarised
 from carms.lab.latent import LatentModel
+from carms.lab.png import is_whole
+from carms.lab.reading import read_bounded
 
-__all__ = ["PANELS", "TITLES", "colour", "draw_images", "save_figure"]
+__all__ = ["PANELS", "TITLES", "colour", "draw_images", "read_picture", "save_figure"]
 
 # Okabe and Ito's colours, told apart by everybody; an estimator has the same one everywhere.
 _COLOURS = {
@@ -30,6 +32,8 @@ _COLOURS = {
     "reinforce": "#999999",
 }
 _SUFFIXES = (".png", ".svg")
+# Bytes of a picture of a run.
+_LIMIT = 500_000
 _OTHERS = ("#8C6D31", "#7B4173", "#637939", "#843C39")
 
 TITLES = {
@@ -62,6 +66,15 @@ def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path
         mosaic = _mosaic(values.cpu(), data.height, data.width)
         imsave(paths[-1], mosaic.numpy(), cmap="gray_r", vmin=0, vmax=1)
     return paths
+
+
+def read_picture(path: Path) -> bytes | None:
+    """The contents of a PNG that is whole; None if there is no such file."""
+    try:
+        contents = read_bounded(path, _LIMIT)
+    except (OSError, ValueError):
+        return None
+    return contents if is_whole(contents) else None
 
 
 def _mosaic(images: Tensor, height: int, width: int) -> Tensor:

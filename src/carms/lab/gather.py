@@ -1,41 +1,22 @@
 """Find runs under directories, and read them without trusting them."""
 
-import json
-import math
 import os
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from carms.lab.printable import printable
+from carms.lab.records import Result, Series, read_metrics, read_result, read_settings
 from carms.lab.settings import Settings
 
-__all__ = ["PARTS", "Gathered", "Result", "Run", "Series", "gather"]
+__all__ = ["Gathered", "Run", "gather"]
 
-PARTS = ("train", "test")
-METRICS = ("objective", "test_bound", "gradient_variance", "milliseconds")
 # Directories of a run that have no runs inside.
 OWN = {"checkpoints", "tensorboard"}
-# Whatever a file that is damaged, or is not of a run, may lead to.
-DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError)
-
-
-class Series(NamedTuple):
-    """A metric as it was logged."""
-
-    steps: "array[int]"
-    values: "array[float]"
-
-
-@dataclass(frozen=True)
-class Result:
-    """Of a finished run: log likelihoods by part of the data, and what it was made with."""
-
-    likelihood: dict[str, float]
-    seconds: float
-    versions: dict[str, str]
+# Letters of a reason why something was left out.
+REASON = 300
 
 
 @dataclass(frozen=True)
@@ -50,7 +31,7 @@ class Run:
 
     @property
     def milliseconds(self) -> float | None:
-        """Of a step, the median of the logged ones."""
+        """Time of a step, the median of the logged ones."""
         return median(self.metrics["milliseconds"].values) if self.step else None
 
 
@@ -72,7 +53,8 @@ def gather(directories: Sequence[Path]) -> Gathered:
         other = best.get(run.settings)
         if other is not None:
             run, worse = sorted((run, other), key=lambda one: (not one.result, -one.step))
-            problems.append(f"{worse.path}: the same settings and seed as {run.path}, left out")
+            same = f"the same settings and seed as {run.path}, left out"
+            problems.append(printable(f"{worse.path}: {same}"))
         best[run.settings] = run
     runs = sorted(best.values(), key=lambda run: run.path)
     if not runs:
@@ -94,78 +76,22 @@ def _candidates(directories: Sequence[Path], problems: list[str]) -> list[Path]:
 
 
 def _read(path: Path, problems: list[str]) -> Run | None:
+    def leave_out(name: str, what: str, reason: object) -> None:
+        why = printable(str(reason), REASON)
+        problems.append(f"{printable(str(path / name))}: {what} ({why}), left out")
+
     try:
-        settings = _settings(path / "config.json")
-    except DAMAGE as error:
-        problems.append(f"{path / 'config.json'}: not the settings of a run ({error}), left out")
+        settings = read_settings(path)
+    except (OSError, ValueError) as error:
+        leave_out("config.json", "not the settings of a run", error)
         return None
-    metrics = _metrics(path / "metrics.jsonl", problems)
+    metrics, bad, reason = read_metrics(path, settings.steps)
+    if bad:
+        leave_out("metrics.jsonl", f"{bad:,} bad", reason)
     try:
-        result = _result(path / "result.json", settings)
-    except FileNotFoundError:
+        result = read_result(path, settings)
+    except (OSError, ValueError) as error:
         result = None
-    except DAMAGE as error:
-        result = None
-        problems.append(f"{path / 'result.json'}: not a result ({error}), left out")
+        leave_out("result.json", "not a result", error)
     steps = metrics["milliseconds"].steps
     return Run(path, settings, steps[-1] if steps else 0, metrics, result)
-
-
-def _settings(path: Path) -> Settings:
-    config = json.loads(path.read_text("utf-8"))
-    if not isinstance(config, dict):
-        raise ValueError("it is no object")
-    return Settings.from_json(config)
-
-
-def _metrics(path: Path, problems: list[str]) -> dict[str, Series]:
-    """Good lines only; the first bad one is named."""
-    found = {name: Series(array("q"), array("d")) for name in METRICS}
-    bad: list[str] = []
-    last = 0
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    step, values = _line(line, last)
-                except DAMAGE as error:
-                    bad.append(f"line {number}: {error}")
-                    continue
-                last = step
-                for name, value in values.items():
-                    found[name].steps.append(step)
-                    found[name].values.append(value)
-    except FileNotFoundError:
-        pass
-    except DAMAGE as error:
-        bad.append(str(error))
-    if bad:
-        problems.append(f"{path}: {len(bad):,} bad, left out ({bad[0]})")
-    return found
-
-
-def _line(text: str, last: int) -> tuple[int, dict[str, float]]:
-    row = json.loads(text)
-    step = row["step"]
-    if type(step) is not int or not last < step < 2**63:
-        raise ValueError(f"step {step!r} after step {last}")
-    values = {name: _finite(row, name) for name in METRICS if name in row}
-    if "milliseconds" not in values:
-        raise ValueError("it has no milliseconds")
-    return step, values
-
-
-def _result(path: Path, settings: Settings) -> Result:
-    row = json.loads(path.read_text("utf-8"))
-    if row["step"] != settings.steps:
-        raise ValueError(f"step {row['step']!r} of {settings.steps}")
-    likelihood = {part: _finite(row, f"{part}_log_likelihood") for part in PARTS}
-    versions = {str(name): str(value) for name, value in dict(row["versions"]).items()}
-    return Result(likelihood, _finite(row, "training_seconds"), versions)
-
-
-def _finite(row: dict[str, Any], name: str) -> float:
-    value = row[name]
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{name} is {value!r}")
-    return float(value)

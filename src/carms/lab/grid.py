@@ -71,6 +71,8 @@ def expand(grid: dict[str, Any]) -> list[Settings]:
         Settings(**dict(zip(grid, combination, strict=True)))
         for combination in itertools.product(*axes)
     ]
+    for run in runs:
+        run.make_estimator()
     bad = sorted({run.dataset for run in runs} - set(NAMES))
     if bad:
         raise ValueError(f"there is no data set {', '.join(bad)}; there are {', '.join(NAMES)}")

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from carms.lab.blocks import DEFAULTS, told
 from carms.lab.figures import colour
-from carms.lab.gather import PARTS, Run
+from carms.lab.gather import Run
+from carms.lab.records import PARTS
 from carms.lab.sheets import Field, Sheet
 
 __all__ = ["list_runs", "list_settings", "list_versions", "listed"]

@@ -31,9 +31,9 @@ def printed(settings: Settings, part: str) -> Cell | None:
         >>> str(printed(Settings(network="linear", categories=3, estimator="loorf"), "train"))
         '-105.64 +- 0.23'
     """
-    usual = Settings(categories=settings.categories, estimator=settings.estimator)
-    samples = settings.samples in (None, usual.usual_samples)
-    if settings.shape != usual.shape or not samples or settings.options:
+    latents = settings.latents in (None, settings.usual_latents)
+    samples = settings.samples in (None, settings.usual_samples)
+    if not latents or not samples or settings.options:
         return None
     # The paper had Omniglot mirrored at its diagonal, where the upper half is another one.
     if settings.task == "complete" and settings.dataset == "omniglot" and settings.upright:

@@ -1,24 +1,21 @@
 """Where runs stand, read off their directories."""
 
-import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from carms.lab.executors import Job
+from carms.lab.records import last_line, read_result
 
-__all__ = ["Standing", "last_line", "standing"]
-
-# Bytes at the end of a file of metrics in which its last line is.
-TAIL = 4096
+__all__ = ["Standing", "standing"]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Of one run.
+    """Where one run stands.
 
     Attributes:
+        state: finished if it has a good result, begun if it has a directory.
         line: the last of its metrics; empty before the first.
     """
 
@@ -31,23 +28,12 @@ class Standing:
 
 
 def standing(run: Job) -> Standing:
-    """Where a run stands now."""
-    if not (run.path / "config.json").exists():
+    """Where a run stands now; what is damaged counts as not there, and is named by the run."""
+    if not os.path.exists(run.path / "config.json"):
         return Standing("waiting", {})
-    state: Literal["begun", "finished"] = (
-        "finished" if (run.path / "result.json").exists() else "begun"
-    )
-    return Standing(state, last_line(run.path / "metrics.jsonl"))
-
-
-def last_line(path: Path) -> dict[str, Any]:
-    """Of a file that another process may be writing to: the last that is whole."""
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL))
-            lines = file.read().split(b"\n")[:-1]
-    except FileNotFoundError:
-        return {}
-    found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
-    return found
+        finished = read_result(run.path, run.settings) is not None
+    except (OSError, ValueError):
+        finished = False
+    line = last_line(run.path, run.settings.steps)
+    return Standing("finished" if finished else "begun", line)

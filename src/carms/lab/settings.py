@@ -65,14 +65,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            # A run of another version may have another data set, and can still be read.
-            if field.name == "dataset":
-                continue
             _check_kind(field.name, getattr(self, field.name), field.default)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
+            if value is not None and value >= 2**63:
+                raise ValueError(f"{name} must be below 2^63, got {value}")
         for name in ("rate", "prior_rate"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -86,12 +85,19 @@ class Settings:
             )
         if not self.shape[0]:
             raise ValueError(f"latents must be told for {self.categories} categories")
-        self.make_estimator()
+        find(self.estimator)
+        for text in self.options:
+            _option(text)
 
     @property
     def shape(self) -> tuple[int, int]:
         """``(D, C)``."""
-        return self.latents or 200 // self.categories, self.categories
+        return self.latents or self.usual_latents, self.categories
+
+    @property
+    def usual_latents(self) -> int:
+        """Number of latent variables in the paper; zero where it has none."""
+        return 200 // self.categories
 
     @property
     def likelihood_samples(self) -> int:
@@ -99,7 +105,10 @@ class Settings:
         return self.eval_samples or (100 if self.task == "vae" else 1000)
 
     def make_estimator(self) -> Estimator:
-        """The estimator, with its options."""
+        """Make the estimator, which checks its options.
+
+        Settings alone do not: it may be costly to make, and nobody needs it to read about a run.
+        """
         options = dict(_option(text) for text in self.options)
         return make(self.estimator, samples=self.samples or self.usual_samples, **options)
 
@@ -115,7 +124,10 @@ class Settings:
         if unknown or "options" not in config:
             what = f"there is {', '.join(sorted(unknown))}" if unknown else "there are no options"
             raise ValueError(f"these are not the settings of a run: {what}")
-        return Settings(**{**config, "options": tuple(config["options"])})
+        options = config["options"]
+        # Another kind is named by the check of kinds.
+        options = tuple(options) if isinstance(options, list) else options
+        return Settings(**{**config, "options": options})
 
     def to_json(self) -> dict[str, Any]:
         """Every setting, as JSON knows it."""
@@ -139,7 +151,8 @@ def _hints() -> dict[str, Any]:
 def _check_kind(name: str, value: Any, usual: Any) -> None:
     """That a value is what its annotation says: files are not checked by anybody else."""
     hint = _hints()[name]
-    if get_origin(hint) is Literal:
+    # A run of another version may have another data set, and can still be read.
+    if get_origin(hint) is Literal and name != "dataset":
         if value not in get_args(hint):
             raise ValueError(f"{name} is one of {', '.join(get_args(hint))}; got {value!r}")
         return
@@ -157,5 +170,5 @@ def _option(text: str) -> tuple[str, Any]:
         raise ValueError(f"an option of an estimator is name=value, got {text!r}")
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return name, value

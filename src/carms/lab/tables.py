@@ -10,8 +10,9 @@ from statistics import fmean, stdev
 
 from carms.lab.blocks import DEFAULTS, Block, make_blocks, told
 from carms.lab.figures import colour
-from carms.lab.gather import PARTS, Run
+from carms.lab.gather import Run
 from carms.lab.paper import Cell, cells, printed
+from carms.lab.records import PARTS
 from carms.lab.sheets import Field, Sheet
 
 __all__ = ["EXPLANATION", "Row", "Table", "make_tables", "missing_tables", "to_csv", "to_sheet"]
@@ -32,6 +33,8 @@ ELSEWHERE = (
     *("categories", "estimator", "seed"),
     *("log_every", "eval_every", "checkpoint_every"),
 )
+# Beginnings of a cell that a spreadsheet runs, with those that it drops first.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,13 @@ def to_csv(tables: Iterable[Table]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({name: _inert(value) for name, value in row.items()} for row in records)
     return text.getvalue()
+
+
+def _inert(value: object) -> object:
+    """Mark text that a spreadsheet would run as a formula, so that it stays text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def _record(table: Table, row: Row) -> dict[str, object]:

@@ -63,6 +63,8 @@ class Trainer:
         data: Dataset | None = None,
     ) -> None:
         self.settings, self.device = settings, torch.device(device)
+        # Options that it does not take are an error before anything is written.
+        self.estimator = settings.make_estimator()
         self.data = data or load(settings.dataset, upright=settings.upright)
         self.train = self.data.train.to(self.device)
         self.directory = RunDirectory(path, settings.to_json())
@@ -73,7 +75,6 @@ class Trainer:
         self.model: LatentModel = MODELS[settings.task](
             settings.shape, settings.network, mean.cpu(), weights
         ).to(self.device)
-        self.estimator = settings.make_estimator()
         self._shape_lazy_parameters()
         networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
         learned = [*self.estimator.parameters()]

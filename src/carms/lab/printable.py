@@ -1,0 +1,21 @@
+"""Text from elsewhere, made safe to show."""
+
+__all__ = ["printable"]
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    r"""The text in one line, of at most ``limit`` letters, with escapes for what is not printed.
+
+    Control characters would command the terminal, lone surrogates cannot be encoded.
+
+    Examples:
+        >>> printable("\x1b[31mred\n")
+        '\\x1b[31mred\\n'
+        >>> printable("a long name", limit=7)
+        'a long…'
+    """
+    shown = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+    return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"

@@ -1,0 +1,53 @@
+"""Read files that others may have written."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+__all__ = ["open_regular", "parse_object", "read_bounded", "read_object"]
+
+# Bytes of a file that holds one JSON object.
+OBJECT = 1 << 20
+
+
+def open_regular(path: Path, limit: int) -> BinaryIO:
+    """Open a regular file of at most ``limit`` bytes.
+
+    Links are not followed, and nothing waits for the other end of a pipe.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{path} is not a regular file")
+        if found.st_size > limit:
+            raise ValueError(f"{path} has {found.st_size:,} bytes, more than {limit:,}")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """The contents of a regular file of at most ``limit`` bytes."""
+    with open_regular(path, limit) as file:
+        # Not ``limit`` itself, for which memory would be reserved.
+        return file.read(os.fstat(file.fileno()).st_size)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object."""
+    return parse_object(read_bounded(path, OBJECT))
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """Make a dictionary of the text of a JSON object."""
+    try:
+        found = json.loads(text.decode())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError("it is no object")
+    return found
