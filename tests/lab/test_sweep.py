@@ -85,6 +85,9 @@ def test_options_are_lists_by_nature():
     assert [run.options for run in two] == [("orderings=one",), ()]
 
 
+GIGANTIC = "".join(f"{name} = {[*range(2, 1002)]}\n" for name in ("categories", "seed", "batch"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -94,6 +97,9 @@ def test_options_are_lists_by_nature():
         ("steps = 0", "steps must be at least 1"),
         ("estimator = 'lorf'", "did you mean loorf"),
         ("seed = ", "Invalid value"),
+        pytest.param(GIGANTIC, "has 1,000,000,000 runs, more than 10,000", id="many runs"),
+        pytest.param("seed = " + "[" * 5000, "nested too deeply", id="deep"),
+        pytest.param("seed" + ".a" * 10**5 + " = 1", "more than 16,384 bytes", id="large"),
     ],
 )
 def test_a_bad_grid_is_one_error(tmp_path, text, message):
