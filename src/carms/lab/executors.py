@@ -142,7 +142,11 @@ def on_ray(runs: Sequence[Job], address: str) -> Iterator[Outcome | None]:
         address: ``"HOST:PORT"`` or ``"ray://HOST:PORT"`` of a cluster that runs already, or
             ``"auto"`` for one that was started on this machine.
     """
-    _prepare_ray(address)
+    # Ray reads these when it is imported. Otherwise it has twenty tries of 40 seconds to connect, and
+    # looks for a cluster on loopback at another address of this machine.
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
+    if address != "auto" and _on_loopback(address):
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
     except ImportError as error:
@@ -170,12 +174,8 @@ def on_ray(runs: Sequence[Job], address: str) -> Iterator[Outcome | None]:
         ray.shutdown()
 
 
-def _prepare_ray(address: str) -> None:
-    """Refuse what is no address or has nobody listening, and set what Ray reads when imported."""
-    # Ray has twenty tries of 40 seconds by default.
-    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
-    if address == "auto":
-        return
+def _on_loopback(address: str) -> bool:
+    """Whether a cluster is on the loopback of this machine; an error if nobody listens there."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdecimal():
@@ -185,9 +185,6 @@ def _prepare_ray(address: str) -> None:
         )
     try:
         with socket.create_connection((host, int(port)), timeout=10) as connection:
-            loopback = ipaddress.ip_address(connection.getpeername()[0]).is_loopback
+            return ipaddress.ip_address(connection.getpeername()[0]).is_loopback
     except (OSError, OverflowError, UnicodeError) as error:
         raise ValueError(f"there is no Ray cluster at {address!r}: {error}") from error
-    if loopback:
-        # Otherwise Ray looks for it at another address of this machine.
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
