@@ -142,11 +142,11 @@ def on_ray(runs: Sequence[Job], address: str) -> Iterator[Outcome | None]:
         address: ``"HOST:PORT"`` or ``"ray://HOST:PORT"`` of a cluster that runs already, or
             ``"auto"`` for one that was started on this machine.
     """
-    # Ray reads these when it is imported. Without them it tries to connect for 13 minutes, and looks
+    # Ray reads these when it is imported. Otherwise it tries to connect for 13 minutes, and looks
     # for a cluster on loopback at another address of this machine.
-    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     if address != "auto" and _on_loopback(address):
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     try:
         import ray
     except ImportError as error:
