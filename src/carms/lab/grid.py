@@ -1,6 +1,7 @@
 """Grids of runs: every combination of what is listed."""
 
 import itertools
+import math
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -29,6 +30,9 @@ NAMED: dict[str, list[dict[str, Any]]] = {
 }
 """Those of the paper's tables."""
 
+# The most runs of a grid, and bytes of its file: a key of n parts takes n^2 of memory to parse.
+RUNS, BYTES = 10_000, 1 << 14
+
 # What names a run; everything else appears in its name only where it is not the default.
 _NAMING = ("task", "dataset", "network", "categories", "estimator")
 
@@ -49,8 +53,12 @@ def read_grid(source: str) -> list[Settings]:
     if not path.is_file():
         names = ", ".join(NAMED)
         raise ValueError(f"a grid is {names} or a TOML file; there is no {source}")
+    if path.stat().st_size > BYTES:
+        raise ValueError(f"{source} is too large for a grid: it has more than {BYTES:,} bytes")
     try:
         return expand(tomllib.loads(path.read_text()))
+    except RecursionError as error:
+        raise ValueError(f"{source}: its values are nested too deeply") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error
 
@@ -67,6 +75,9 @@ def expand(grid: dict[str, Any]) -> list[Settings]:
     if unknown:
         raise ValueError(f"there is no setting {', '.join(unknown)}; there are {sorted(known)}")
     axes = [value if isinstance(value, list) else [value] for value in _axes(grid).values()]
+    count = math.prod(map(len, axes))
+    if count > RUNS:
+        raise ValueError(f"the grid has {count:,} runs, more than {RUNS:,}: divide it")
     runs = [
         Settings(**dict(zip(grid, combination, strict=True)))
         for combination in itertools.product(*axes)

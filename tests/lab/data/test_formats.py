@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 import torch
-from tiny import SIDE, TEST, TINY, TRAIN, amat, mat, pixels, put, sha256
+from tiny import SIDE, TEST, TINY, TRAIN, amat, mat, pixels, put, sum_of
 
 from carms.lab.data import load
 from carms.lab.files import SOURCES, File, Source, read_amat
@@ -33,7 +33,7 @@ def test_amat(monkeypatch, tmp_path, packed):
     files = []
     for part, rows in zip(parts, bits, strict=True):
         name = f"binarized_mnist_{part}.amat"
-        files.append(File(name, read_amat, (len(rows),), sha256(amat(rows))))
+        files.append(File(name, read_amat, (len(rows),), sum_of(amat(rows))))
         put(tmp_path / "binarized_mnist" / (name + ".gz" * packed), amat(rows), pack=packed)
     source = Source("binarized_mnist", tuple(files), (4, 2, 3), side=SIDE)
     monkeypatch.setitem(SOURCES, "static-mnist", source)

@@ -8,6 +8,8 @@ import struct
 import numpy as np
 import scipy.io
 
+from carms.lab.files import Sum
+
 SIDE = 2
 
 
@@ -39,8 +41,8 @@ def flipped(contents):
     return contents[:-1] + bytes([contents[-1] ^ 1])
 
 
-def sha256(contents):
-    return hashlib.sha256(contents).hexdigest()
+def sum_of(contents):
+    return Sum(len(contents), hashlib.sha256(contents).hexdigest())
 
 
 TRAIN, TEST = pixels(5), pixels(3, seed=1)
