@@ -1,5 +1,6 @@
 """Pictures of runs."""
 
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib
@@ -15,8 +16,17 @@ from torch.nn.functional import pad
 from carms.lab.data import Dataset, some_of
 from carms.lab.evaluation import binarised
 from carms.lab.latent import LatentModel
+from carms.lab.reading import read_bounded
+from carms.lab.store import write_atomically
 
-__all__ = ["PANELS", "TITLES", "colour", "draw_images", "save_figure"]
+__all__ = [
+    "PANELS",
+    "TITLES",
+    "colour",
+    "draw_images",
+    "read_picture",
+    "save_figure",
+]
 
 # Okabe and Ito's colours, told apart by everybody; an estimator has the same one everywhere.
 _COLOURS = {
@@ -30,6 +40,8 @@ _COLOURS = {
     "reinforce": "#999999",
 }
 _SUFFIXES = (".png", ".svg")
+# Bytes of a picture of a run.
+_LIMIT = 500_000
 _OTHERS = ("#8C6D31", "#7B4173", "#637939", "#843C39")
 
 TITLES = {
@@ -59,9 +71,20 @@ def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path
     paths = []
     for name, values in model.pictures(images, stream).items():
         paths.append(directory / f"{name}.png")
-        mosaic = _mosaic(values.cpu(), data.height, data.width)
-        imsave(paths[-1], mosaic.numpy(), cmap="gray_r", vmin=0, vmax=1)
+        mosaic, contents = _mosaic(values.cpu(), data.height, data.width), BytesIO()
+        imsave(contents, mosaic.numpy(), format="png", cmap="gray_r", vmin=0, vmax=1)
+        write_atomically(paths[-1], contents.getvalue())
     return paths
+
+
+def read_picture(path: Path) -> bytes | None:
+    """The contents of a PNG from its first to its last mark; None if there is no such file."""
+    try:
+        contents = read_bounded(path, _LIMIT)
+    except (OSError, ValueError):
+        return None
+    whole = contents.startswith(b"\x89PNG\r\n\x1a\n") and contents.endswith(b"IEND\xaeB`\x82")
+    return contents if whole else None
 
 
 def _mosaic(images: Tensor, height: int, width: int) -> Tensor:

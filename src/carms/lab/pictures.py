@@ -3,18 +3,16 @@
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import NamedTuple
 
 from carms.lab.blocks import Block, variant
-from carms.lab.figures import TITLES
+from carms.lab.figures import TITLES, read_picture
 from carms.lab.gather import Run
 
 __all__ = ["embed_pictures"]
 
-# Of a page, and bytes of one.
+# Of a page.
 LIMIT = 24
-SIZE = 500_000
 
 
 class Picture(NamedTuple):
@@ -47,22 +45,15 @@ def embed_pictures(blocks: Sequence[Block]) -> str:
 
 def _of_group(group: Sequence[Run]) -> list[tuple[Run, str]]:
     for run in group:
-        names = [name for name in TITLES if _fits(run.path / f"{name}.png")]
+        names = [name for name in TITLES if read_picture(run.path / f"{name}.png")]
         if names:
             return [(run, name) for name in names]
     return []
 
 
-def _fits(path: Path) -> bool:
-    if not path.is_file() or path.stat().st_size > SIZE:
-        return False
-    with path.open("rb") as file:
-        return file.read(8) == b"\x89PNG\r\n\x1a\n"
-
-
 def _figure(picture: Picture) -> str:
     settings = picture.run.settings
-    data = b64encode((picture.run.path / f"{picture.name}.png").read_bytes()).decode()
+    data = b64encode(read_picture(picture.run.path / f"{picture.name}.png") or b"").decode()
     where = f"{settings.task}, {settings.dataset}, {settings.network}, {settings.categories:,}"
     text = f"{variant(settings)}; {where} categories, seed {settings.seed}"
     return (
