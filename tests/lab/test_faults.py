@@ -48,9 +48,6 @@ def flip(path, place):
     path.write_bytes(data)
 
 
-# The directory belongs to one run.
-
-
 def test_a_second_command_on_a_running_directory_changes_nothing(tmp_path):
     path = tmp_path / "run"
     with Trainer(Settings(**SMALL), path).directory.held():
@@ -93,8 +90,6 @@ def test_settings_are_those_of_the_checkpoint(run):
     with pytest.raises(ValueError, match=r"other settings .seed: 0 there, 5 now"):
         Trainer.of_run(run)
 
-
-# Whatever is read back is as it was written.
 
 CONFIG = {"seed": 3, "rate": 1e-4, "latents": None}
 
@@ -227,9 +222,6 @@ def test_a_result_without_its_numbers_is_damaged(finished, tmp_path):
         train(tmp_path / "run")
 
 
-# Tensors that do not fit.
-
-
 def without(name):
     return lambda tensors: {one: value for one, value in tensors.items() if one != name}
 
@@ -281,8 +273,6 @@ def test_a_manifest_of_impossible_sizes(tiny, size):
     with pytest.warns(UserWarning, match=f"it says step 2, {size!r} bytes of metrics"):
         assert read_back(tiny)[0] == 1
 
-
-# Pictures.
 
 PICTURES = ("reconstructions.png", "samples.png")
 
@@ -340,9 +330,6 @@ def test_a_torn_or_linked_picture_is_not_embedded(finished, tmp_path):
     (path / "reconstructions.png").unlink()
     (path / "reconstructions.png").symlink_to(finished / "reconstructions.png")
     assert embedded() == 0
-
-
-# Links are not written through.
 
 
 @pytest.mark.parametrize("name", ["lock", "metrics.jsonl", "checkpoints", "tensorboard"])
@@ -405,9 +392,6 @@ def test_a_file_that_is_too_large_is_not_read(run):
         file.truncate(2**40)
     with pytest.raises(ValueError, match=r"config\.json has 1,099,511,627,776 bytes, more than"):
         train(run)
-
-
-# On the way.
 
 
 def refuse_constant(name):
