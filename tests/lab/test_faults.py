@@ -1,5 +1,6 @@
 """Runs under faults: damaged, missing, unreadable and linked files, signals, a second process."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -7,10 +8,13 @@ import signal
 
 import pytest
 import torch
+from rich.console import Console
 from small_runs import SMALL, outcome, train
 
+from carms.commands.train import Vae
 from carms.lab import store
 from carms.lab.blocks import make_blocks
+from carms.lab.data import load
 from carms.lab.gather import gather
 from carms.lab.pictures import embed_pictures
 from carms.lab.settings import Settings
@@ -222,6 +226,15 @@ def test_a_result_without_its_numbers_is_damaged(finished, tmp_path):
         train(tmp_path / "run")
 
 
+def test_a_result_of_something_else_is_named(finished, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    (path / "result.json.sha256").unlink()
+    (path / "result.json").write_text('{"train_log_likelihood": "low"}')
+    with pytest.raises(ValueError, match=r"result\.json is damaged: it has no numbers train_log"):
+        Vae(Settings(**SMALL), path).run(Console(quiet=True))
+
+
 def without(name):
     return lambda tensors: {one: value for one, value in tensors.items() if one != name}
 
@@ -308,6 +321,13 @@ def test_pictures_of_a_finished_run_are_drawn_again(finished, tmp_path):
     shutil.rmtree(path / "checkpoints")
     with pytest.warns(UserWarning, match="no checkpoint from which to draw"):
         assert trainer.draw_missing() == []
+
+
+def test_pictures_of_a_small_test_set(tmp_path):
+    data = load("digits")
+    few = dataclasses.replace(data, test=data.test[:5])
+    Trainer(Settings(**SMALL), tmp_path / "run", data=few).run()
+    assert (tmp_path / "run" / "samples.png").exists()
 
 
 @pytest.mark.parametrize("task", ["vae", "complete"])

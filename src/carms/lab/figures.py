@@ -19,14 +19,7 @@ from carms.lab.latent import LatentModel
 from carms.lab.reading import read_bounded
 from carms.lab.store import write_atomically
 
-__all__ = [
-    "PANELS",
-    "TITLES",
-    "colour",
-    "draw_images",
-    "read_picture",
-    "save_figure",
-]
+__all__ = ["PANELS", "TITLES", "colour", "draw_images", "read_picture", "save_figure"]
 
 # Okabe and Ito's colours, told apart by everybody; an estimator has the same one everywhere.
 _COLOURS = {
@@ -67,7 +60,10 @@ def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path
     """What the model makes of test images, as PNG."""
     device = model.mean.device
     stream = torch.Generator(device).manual_seed(0)
-    images = binarised(some_of(data.test, 16).to(device), stream)
+    pixels = some_of(data.test, 16)
+    # A small test set is shown more than once.
+    pixels = pixels[torch.arange(16) % len(pixels)]
+    images = binarised(pixels.to(device), stream)
     paths = []
     for name, values in model.pictures(images, stream).items():
         paths.append(directory / f"{name}.png")

@@ -127,13 +127,15 @@ class RunDirectory:
     def result(self) -> dict[str, Any] | None:
         """What a finished run found out."""
         path = self.path / "result.json"
-        checksum = _read(path.with_name("result.json.sha256"), JSON_LIMIT)
         data = _read(path, JSON_LIMIT)
-        if data is not None and checksum is not None and checksum != _checksum_line(path, data):
+        if data is None:
+            return None
+        checksum = _read(path.with_name("result.json.sha256"), JSON_LIMIT)
+        if checksum not in (None, _checksum_line(path, data)):
             raise ValueError(
                 f"{path} is damaged: its checksum is wrong; remove it to evaluate the run again"
             )
-        return _read_json(path)
+        return _parsed(path, data)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json``: the run is over."""
@@ -302,8 +304,10 @@ def _as_json(data: Mapping[str, Any]) -> bytes:
 def _read_json(path: Path) -> dict[str, Any] | None:
     """An object, or an error that names the file; None if there is no file."""
     data = _read(path, JSON_LIMIT)
-    if data is None:
-        return None
+    return None if data is None else _parsed(path, data)
+
+
+def _parsed(path: Path, data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
