@@ -1,5 +1,5 @@
 """``python -m carms``."""
 
-from carms.cli import main
+from carms_command import main
 
 main()

@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
+import carms_command
 from carms.lab.paper import printed
 from carms.lab.settings import Settings
 
@@ -44,6 +47,23 @@ def test_a_reader_who_has_seen_enough():
     os.close(hidden)
     assert ended.returncode == 1
     assert ended.stderr == b""
+
+
+@pytest.mark.parametrize("program", ["from carms_command import main; main()", "import carms"])
+def test_an_interrupt_while_importing(tmp_path, program):
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    source = Path(carms_command.__file__).parent
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, source)))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Only the command is quiet: whoever imports the library wants to know.
+    quiet = "carms_command" in program
+    assert ended.returncode == (130 if quiet else -signal.SIGINT)
+    assert ("KeyboardInterrupt" in ended.stderr) != quiet
 
 
 def test_toy(tmp_path):

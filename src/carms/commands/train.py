@@ -12,7 +12,6 @@ from rich.console import Console
 from carms.commands.bars import progress_bars
 from carms.commands.machine import prepare
 from carms.lab.evaluation import OnPart, evaluate
-from carms.lab.figures import draw_images
 from carms.lab.paper import printed
 from carms.lab.settings import Settings
 from carms.lab.training import Trainer
@@ -42,15 +41,17 @@ class Train:
         if trainer.directory.result is not None:
             console.print(f"{self.out} is finished; its result:")
             _print_result(console, trainer.directory.result, self.settings)
+            for path in trainer.draw_missing():
+                console.print(f"drawn again: {path}")
             return
         with _progress(console, self.settings) as (show, tell):
             result = trainer.run(show, tell)
-        pictures = draw_images(trainer.model, trainer.data, self.out)
         _print_result(console, result, self.settings)
         console.print(
             f"written to {self.out}: config.json, metrics.jsonl, result.json, tensorboard/"
         )
-        console.print(f"pictures: {', '.join(path.name for path in pictures)}")
+        pictures = [f"{name}.png" for name in trainer.model.picture_names]
+        console.print(f"pictures: {', '.join(pictures)}")
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,13 @@ def _progress(
 
 def _print_result(console: Console, result: dict[str, Any], settings: Settings) -> None:
     for part in ("train", "test"):
-        bound, error = result[f"{part}_log_likelihood"], result[f"{part}_standard_error"]
+        names = f"{part}_log_likelihood", f"{part}_standard_error"
+        try:
+            bound, error = (float(result[name]) for name in names)
+        except (KeyError, TypeError, ValueError) as why:
+            raise ValueError(
+                f"result.json is damaged: it has no numbers {' and '.join(names)}"
+            ) from why
         paper = printed(settings, part)
         beside = f"  (paper, after 10^6 steps: {paper})" if paper else ""
         console.print(

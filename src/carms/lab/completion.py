@@ -25,6 +25,8 @@ class Completion(LatentModel):
         generator: of the initial weights.
     """
 
+    picture_names = ("completions",)
+
     def __init__(
         self, shape: tuple[int, int], network: str, mean: Tensor, generator: torch.Generator
     ) -> None:

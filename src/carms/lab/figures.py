@@ -1,5 +1,6 @@
 """Pictures of runs."""
 
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib
@@ -17,6 +18,7 @@ from carms.lab.evaluation import binarised
 from carms.lab.latent import LatentModel
 from carms.lab.png import is_whole
 from carms.lab.reading import read_bounded
+from carms.lab.store import write_atomically
 
 __all__ = ["PANELS", "TITLES", "colour", "draw_images", "read_picture", "save_figure"]
 
@@ -59,12 +61,16 @@ def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path
     """What the model makes of test images, as PNG."""
     device = model.mean.device
     stream = torch.Generator(device).manual_seed(0)
-    images = binarised(some_of(data.test, 16).to(device), stream)
+    pixels = some_of(data.test, 16)
+    # A small test set is shown more than once.
+    pixels = pixels[torch.arange(16) % len(pixels)]
+    images = binarised(pixels.to(device), stream)
     paths = []
     for name, values in model.pictures(images, stream).items():
         paths.append(directory / f"{name}.png")
-        mosaic = _mosaic(values.cpu(), data.height, data.width)
-        imsave(paths[-1], mosaic.numpy(), cmap="gray_r", vmin=0, vmax=1)
+        mosaic, contents = _mosaic(values.cpu(), data.height, data.width), BytesIO()
+        imsave(contents, mosaic.numpy(), format="png", cmap="gray_r", vmin=0, vmax=1)
+        write_atomically(paths[-1], contents.getvalue())
     return paths
 
 

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +40,8 @@ class LatentModel(nn.Module, ABC):
     """Of the pixels that the encoder sees."""
     prior: nn.Parameter | None
     """Logits ``[D, C]`` of the variables where no image is given, if the model has them."""
+    picture_names: ClassVar[tuple[str, ...]]
+    """Names of its ``pictures``."""
 
     def __init__(
         self,

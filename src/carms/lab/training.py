@@ -5,7 +5,8 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
@@ -21,9 +22,10 @@ from carms.lab.adam import Adam
 from carms.lab.completion import Completion
 from carms.lab.data import Dataset, load, some_of
 from carms.lab.evaluation import OnPart, binarised, evaluate, mean_bound
+from carms.lab.figures import draw_images, read_picture
 from carms.lab.latent import LatentModel
 from carms.lab.settings import Settings
-from carms.lab.store import RunDirectory
+from carms.lab.store import Checkpoint, RunDirectory
 from carms.lab.vae import DiscreteVae
 from carms.lab.variance import contribution_variance, gradient_variance
 
@@ -33,7 +35,10 @@ __all__ = ["InterruptedRunError", "Trainer"]
 REPETITIONS = 10
 # Of learned estimators.
 LEARNED_RATE = 1e-3
-
+# Signals on which a run keeps a checkpoint and stops; not every system has the last.
+STOPPING = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 MODELS: dict[str, type[DiscreteVae] | type[Completion]] = {
     "vae": DiscreteVae,
@@ -71,10 +76,7 @@ class Trainer:
         # Training draws from one stream, whose state is kept; all else has streams of its own.
         self.stream = torch.Generator(self.device).manual_seed(settings.seed)
         mean = self.train.double().mean(0).div(255).float()
-        weights = torch.Generator().manual_seed(settings.seed)
-        self.model: LatentModel = MODELS[settings.task](
-            settings.shape, settings.network, mean.cpu(), weights
-        ).to(self.device)
+        self.model = _model_of(settings, mean.cpu()).to(self.device)
         self._shape_lazy_parameters()
         networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
         learned = [*self.estimator.parameters()]
@@ -97,10 +99,11 @@ class Trainer:
         config = RunDirectory.config_of(path)
         if config is None:
             raise ValueError(f"there is no run in {path}")
-        trainer = Trainer(Settings.from_json(config), path, device)
-        checkpoint = trainer.directory.checkpoint(step)
-        trainer._restore(checkpoint.tensors)
-        trainer.step = checkpoint.step
+        settings = Settings.from_json(config)
+        # Before the model is built, of a size that the checkpoint has yet to confirm.
+        checkpoint = RunDirectory(path, settings.to_json()).checkpoint(step)
+        trainer = Trainer(settings, path, device)
+        trainer._restore(checkpoint)
         return trainer
 
     def run(
@@ -120,14 +123,34 @@ class Trainer:
             if self.directory.result is None:
                 checkpoint = self.directory.resume()
                 if checkpoint is not None:
-                    self._restore(checkpoint.tensors)
-                    self.step = checkpoint.step
-                with _signals_noted() as noted:
-                    self._train(on_line, noted)
+                    self._restore(checkpoint)
+                with _pending_signals() as pending:
+                    self._train(on_line, pending)
+                if pending:
+                    name = signal.Signals(pending[0]).name
+                    raise InterruptedRunError(
+                        f"{name} at step {self.step}; the same command goes on"
+                    )
                 self._finish(on_part)
         result = self.directory.result
         assert result is not None
         return result
+
+    def draw_missing(self) -> list[Path]:
+        """Draw the pictures of a finished run again if one of them is missing or torn."""
+        paths = [self.directory.path / f"{name}.png" for name in self.model.picture_names]
+        if all(map(read_picture, paths)):
+            return []
+        with self.directory.held():
+            checkpoint = self.directory.last_checkpoint()
+            if checkpoint is None:
+                warnings.warn(
+                    f"{self.directory.path} has no checkpoint from which to draw its pictures",
+                    stacklevel=2,
+                )
+                return []
+            self._restore(checkpoint)
+            return draw_images(self.model, self.data, self.directory.path)
 
     def _finish(self, on_part: OnPart) -> None:
         settings = self.settings
@@ -139,28 +162,32 @@ class Trainer:
             "training_seconds": self.seconds_in_all,
             "evaluation_seconds": time.perf_counter() - started,
         }
+        # The result comes last: with it the run is over, and nobody would draw.
+        draw_images(self.model, self.data, self.directory.path)
         self.directory.finish({"step": self.step, **result, **seconds, "versions": _versions()})
 
-    def _train(self, on_line: Callable[[dict[str, Any]], None], noted: list[int]) -> None:
+    def _train(self, on_line: Callable[[dict[str, Any]], None], pending: list[int]) -> None:
+        """Take the steps that are left; stop with a checkpoint as soon as a signal is pending."""
         settings = self.settings
         writer = SummaryWriter(str(self.directory.path / "tensorboard"), purge_step=self.step + 1)
         with closing(writer):
             while self.step < settings.steps:
                 images = self.one_step()
                 last = self.step == settings.steps
+                line = None
                 if self.step % settings.log_every == 0 or last:
                     line = self._line(images)
                     self.directory.log(line)
                     for name, number in line.items():
                         writer.add_scalar(name, number, self.step)
-                    on_line(line)
-                if self.step % settings.checkpoint_every == 0 or last or noted:
+                stopping = bool(pending)
+                if self.step % settings.checkpoint_every == 0 or last or stopping:
                     self.directory.save(self.step, self._state())
-                if noted and not last:
-                    name = signal.Signals(noted[0]).name
-                    raise InterruptedRunError(
-                        f"{name} at step {self.step}; the same command goes on"
-                    )
+                # After the checkpoint: whoever was told of lines may be gone, with the terminal.
+                if line is not None:
+                    on_line(line)
+                if stopping:
+                    return
 
     def one_step(self) -> Tensor:
         """Take the next images, which are returned, and change the parameters once."""
@@ -191,7 +218,8 @@ class Trainer:
             "milliseconds": 1e3 * self.seconds / count,
         }
         self.objective = self.seconds = 0.0
-        return line
+        # JSON has no other numbers.
+        return {name: value for name, value in line.items() if math.isfinite(value)}
 
     def _batch(self, step: int) -> tuple[Tensor, Tensor]:
         """Which images come at a step, and their pixels drawn anew: each epoch in its own order."""
@@ -236,7 +264,8 @@ class Trainer:
         stream = torch.Generator(self.device).manual_seed(self.settings.seed + 1 + self.step)
         found = gradient_variance(self.estimator, self.model, images, REPETITIONS, stream)
         line = {"gradient_variance": found}
-        if isinstance(self.estimator, ScoreFunction):
+        # One contribution has no variance.
+        if isinstance(self.estimator, ScoreFunction) and self.estimator.samples > 1:
             paper = contribution_variance(self.estimator, self.model, images, stream)
             line["contribution_variance"] = paper
         return line
@@ -269,7 +298,32 @@ class Trainer:
         )
         return tensors
 
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
+    def _misfit(self, tensors: Mapping[str, Tensor]) -> str | None:
+        """Why tensors are not a state of this run; None if they are."""
+        expected = self._state()
+        for name in sorted({*expected, *tensors}):
+            if name not in tensors:
+                return f"{name} is missing"
+            if name not in expected:
+                return f"it has no {name}"
+            found, own = tensors[name], expected[name]
+            if (found.dtype, found.shape) != (own.dtype, own.shape):
+                return f"{name} is {_kind(found)}, expected {_kind(own)}"
+        try:
+            torch.Generator(self.device).set_state(tensors["stream"])
+        except RuntimeError as error:
+            return f"stream is no state of a generator ({str(error).splitlines()[0]})"
+        return None
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        tensors = checkpoint.tensors
+        misfit = self._misfit(tensors)
+        if misfit is not None:
+            raise ValueError(
+                f"the checkpoint of step {checkpoint.step:,} in {self.directory.path} does not fit "
+                f"the run: {misfit}"
+            )
+
         def part(prefix: str) -> dict[str, Tensor]:
             return {
                 name.removeprefix(prefix): value
@@ -281,29 +335,52 @@ class Trainer:
         self.estimator.load_state_dict(part("estimator."))
         for which, optimiser in self.optimisers.items():
             optimiser.restore(part(f"{which}."))
-        self.stream.set_state(tensors["stream"].cpu())
+        self.stream.set_state(tensors["stream"])
         self.objective, self.seconds, self.seconds_in_all = tensors["progress"].tolist()
+        self.step = checkpoint.step
+
+
+def _model_of(settings: Settings, mean: Tensor) -> LatentModel:
+    """The model with its first weights, or an error if there cannot be one of that size."""
+    weights = torch.Generator().manual_seed(settings.seed)
+    try:
+        return MODELS[settings.task](settings.shape, settings.network, mean, weights)
+    except (RuntimeError, TypeError, MemoryError) as error:
+        variables, categories = settings.shape
+        raise ValueError(
+            f"a model of {variables:,} variables with {categories:,} categories cannot be built "
+            f"here: {str(error).splitlines()[0]}"
+        ) from error
 
 
 @contextmanager
-def _signals_noted() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM go to a list, to be acted upon where it is safe; only the main thread can
-    have it so.
+def _pending_signals() -> Iterator[list[int]]:
+    """Collect signals that ask to stop, to be acted upon where it is safe.
+
+    Those that are ignored stay so, as ``nohup`` wants it. Only the main thread can do this.
     """
-    noted: list[int] = []
+    pending: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield noted
+        yield pending
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
+        pending.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, note)
+        for number in STOPPING
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    }
     try:
-        yield noted
+        yield pending
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
 def _versions() -> dict[str, str]:
