@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import platform
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from carms.lab.printable import printable
 from carms.lab.reading import read_bounded
 
 __all__ = ["Checkpoint", "RunDirectory", "write_json"]
@@ -89,14 +91,19 @@ class RunDirectory:
                     f"{self.path / name} is a symbolic link, and a run writes nowhere but into "
                     "its own directory"
                 )
+        lock = self.path / "lock"
         try:
-            with FileLock(self.path / "lock").acquire(patience):
+            with FileLock(lock).acquire(patience):
+                lock.write_text(f"process {os.getpid()} on {platform.node()}\n")
                 self._refuse_another_run()
                 if self.config_of(self.path) != self._config:
                     write_json(self.path / "config.json", self._config)
                 yield
         except Timeout as error:
-            raise ValueError(f"another process is training {self.path}") from error
+            holder = printable(read_bounded(lock, 200).decode(errors="replace").strip())
+            raise ValueError(
+                f"another process is training {self.path} ({holder or 'it does not say which'})"
+            ) from error
 
     def _refuse_another_run(self) -> None:
         """Settings from which nothing came yet may be replaced."""
