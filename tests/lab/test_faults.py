@@ -57,7 +57,7 @@ def test_a_second_command_on_a_running_directory_changes_nothing(tmp_path):
     with Trainer(Settings(**SMALL), path).directory.held():
         before = contents(path)
         for seed in (0, 1):
-            with pytest.raises(ValueError, match=rf"another process is training .*process {os.getpid()} on "):
+            with pytest.raises(ValueError, match=rf"is training .*process {os.getpid()} on "):
                 Trainer(Settings(**SMALL, seed=seed), path).run()
         assert contents(path) == before
         assert json.loads((path / "config.json").read_text())["seed"] == 0
@@ -268,7 +268,7 @@ def test_tensors_that_do_not_fit_are_named(run, change, message):
             use(run)
 
 
-@pytest.mark.parametrize("latents", [10**12, 10**17, 10**30])
+@pytest.mark.parametrize("latents", [10**12, 10**17])
 @pytest.mark.parametrize("network", ["linear", "nonlinear"])
 def test_a_model_of_an_impossible_size(tmp_path, latents, network):
     settings = Settings(**SMALL | {"latents": latents, "network": network})
