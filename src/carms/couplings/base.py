@@ -58,8 +58,7 @@ class Coupling(ABC):
         lift[..., first, second] = self._with_epsilon(self._lift_of_all(p)).movedim(0, -1)
         # Where a probability is zero, a lift is 0 / 0.
         table = torch.where(product > 0, product * (lift + lift.mT), 0)
-        # Of pairs within one category there may be none, and rounding must not make it fewer.
-        return table + torch.diag_embed((p - table.sum(-1)).clamp_min_(0))
+        return table + torch.diag_embed(p - table.sum(-1))
 
     def pair_ratio(self, probs: Tensor, indices: Tensor) -> Tensor:
         """``p_i p_j / P(i, j)`` for the drawn pairs.

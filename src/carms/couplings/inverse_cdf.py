@@ -70,6 +70,10 @@ class InverseCDF(Coupling):
             orderings = "given" if copula.full_support else "all"
         self.orderings = orderings
 
+    def pmf(self, probs: Tensor) -> Tensor:
+        # A category may never be drawn twice, and rounding must not make that less than never.
+        return super().pmf(probs).clamp_min_(0)
+
     def _check_reachable(self, categories: int) -> None:
         if (
             self.epsilon > 0
