@@ -101,12 +101,20 @@ class Settings:
     def make_estimator(self) -> Estimator:
         """The estimator, with its options."""
         options = dict(_option(text) for text in self.options)
-        return make(self.estimator, samples=self.samples or self.usual_samples, **options)
+        return make(self.estimator, samples=self.samples_of(self.estimator), **options)
 
     @property
     def usual_samples(self) -> int:
-        """Those of the paper. One draw of ARSM is worth about two evaluations per category."""
-        return {"arsm": 1, "unord": min(self.categories, 7)}.get(self.estimator, self.categories)
+        """Those of the paper."""
+        return self._usual_samples_of(self.estimator)
+
+    def samples_of(self, estimator: str) -> int:
+        """How many samples a gradient of the run has, or would have by another estimator."""
+        return self.samples or self._usual_samples_of(estimator)
+
+    def _usual_samples_of(self, estimator: str) -> int:
+        # One draw of ARSM is worth about two evaluations per category.
+        return {"arsm": 1, "unord": min(self.categories, 7)}.get(estimator, self.categories)
 
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":
