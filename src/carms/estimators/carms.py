@@ -31,7 +31,8 @@ class Carms(ScoreFunction):
     """
 
     def __init__(self, coupling: Coupling, groups: int = 1) -> None:
-        if whole_number("groups", groups) < 1:
+        groups = whole_number("groups", groups)
+        if groups < 1:
             raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")
         self.coupling = coupling
         self.groups = groups
