@@ -5,7 +5,7 @@ from torch import Tensor
 
 from carms.copulas import Dirichlet
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction
+from carms.estimators.drawing import ScoreFunction, less_mean
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -41,7 +41,7 @@ class Arms(ScoreFunction):
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
         (ratio,) = draw.extra
-        return (fz - fz.mean(0)) * ratio / (self.samples - 1)
+        return less_mean(fz) * ratio / (self.samples - 1)
 
 
 class Disarm(ScoreFunction):

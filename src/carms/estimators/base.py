@@ -61,17 +61,22 @@ class Estimator(ABC):
     Attributes:
         samples: drawn per call; 0 where nothing is left to chance.
         unbiased: whether the expectation of the gradient is the gradient.
+        requires: what ``f`` must be for that; empty if it may be anything.
         black_box: whether ``f`` may be anything that returns a number.
         stateful: whether it must be made once, since it is of no use without its past calls.
         soft: whether ``f`` sees soft samples in the value that is differentiated.
+        centred: whether a constant added to ``f`` drops out of every gradient, as long as nothing
+            is learned; otherwise it does so on average alone.
         no_terms: why it does not take ``terms``; empty if it does.
     """
 
     samples: int
     unbiased: bool = True
+    requires: str = ""
     black_box: bool = True
     stateful: bool = False
     soft: bool = False
+    centred: bool = True
     no_terms: str = ""
 
     def expectation(
@@ -146,8 +151,10 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     Nothing is put on a logit of ``-inf``, whose category does not exist.
     """
     wide = logits.to(gradient.dtype)
-    exists = ~wide.detach().isneginf()
-    return with_gradient_of(value, (torch.where(exists, wide, 0) * gradient).sum((-2, -1)))
+    still = wide.detach()
+    # Zeros with a graph: a product with the logits themselves would overflow where they are large.
+    zeros = torch.where(still.isneginf(), 0, wide - still)
+    return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
 
 
 def with_gradient_of(value: Tensor, term: Tensor) -> Tensor:
