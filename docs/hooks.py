@@ -101,6 +101,8 @@ def estimator_page(
         else f'value = carms.expectation(f, logits, "{name}"{samples})'
     )
     needs = "any `f`" if made.black_box else "it needs the gradient of `f`"
+    if made.requires:
+        needs += f", and an `f` that is {made.requires}"
     return f"""# {name}
 
 ```python

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
@@ -216,6 +217,39 @@ def exact_circular_lift(samples: int, a, b) -> Fraction:
         ends = density(low) * slope(low) + density(high) * slope(high)
         total += (high - low) / 6 * (ends + 4 * density(middle) * slope(middle))
     return total * samples / (samples - 1)
+
+
+def _dirichlet_mass(samples: int, a, b) -> Decimal:
+    """Of ``(start, end)`` and ``(start, end)``, by four values of the CDF in 60 digits."""
+    root = 1 / Decimal(samples - 1)
+
+    def cdf(x: Decimal, y: Decimal) -> Decimal:
+        return max(Decimal(0), x**root + y**root - 1) ** (samples - 1)
+
+    return cdf(a[1], b[1]) - cdf(a[0], b[1]) - cdf(a[1], b[0]) + cdf(a[0], b[0])
+
+
+def _stratified_mass(samples: int, a, b) -> Decimal:
+    """What is left of the product of the lengths without the pairs within one stratum."""
+    strata = [(Decimal(s) / samples, Decimal(s + 1) / samples) for s in range(samples)]
+    parts = [
+        [max(Decimal(0), min(high, end) - max(low, start)) for start, end in strata]
+        for low, high in (a, b)
+    ]
+    shared = sum(x * y for x, y in zip(*parts, strict=True))
+    return ((a[1] - a[0]) * (b[1] - b[0]) - shared) * samples / (samples - 1)
+
+
+def exact_lift(name: str, samples: int, a, b) -> float:
+    """The lift of two intervals ``(left, right)``, in 60 digits."""
+    with localcontext(prec=60):
+        a, b = ([Decimal(end) for end in interval] for interval in (a, b))
+        chance = (a[1] - a[0]) * (b[1] - b[0])
+        if name == "stratified":
+            return float(_stratified_mass(samples, a, b) / chance)
+        if name == "dirichlet-reflected":
+            a, b = ([1 - interval[1], 1 - interval[0]] for interval in (a, b))
+        return float(_dirichlet_mass(samples, a, b) / chance)
 
 
 def paper_orders(categories: int) -> list[list[int]]:

@@ -201,6 +201,21 @@ def test_objects_and_names(problem):
     assert [values["samples"] for values in table.to_dict().values()] == [3, 6]
 
 
+def test_estimators_stay_as_they_are(problem):
+    f, logits = problem
+    kept = [
+        carms.make("reinforce", baseline="running-mean"),
+        carms.make("carms-t", samples=4),
+        carms.make("ridge", samples=4),
+    ]
+    before = [{k: v.clone() for k, v in each.state_dict().items()} for each in kept]
+    carms.compare(f, logits, kept, replicates=20)
+    for each, state in zip(kept, before, strict=True):
+        assert each.training
+        for key, value in each.state_dict().items():
+            assert torch.equal(value, state[key]), (each, key)
+
+
 def test_a_single_estimator_needs_no_list(problem):
     assert list(carms.compare(*problem, "loorf", replicates=3).to_dict()) == ["loorf"]
     made = carms.make("loorf", samples=4)

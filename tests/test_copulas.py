@@ -10,6 +10,7 @@ from helpers import (
     dirichlet_cdf,
     dirichlet_probs,
     exact_circular_lift,
+    exact_lift,
     gaussian_cdf,
     generator,
     reflected_cdf,
@@ -302,6 +303,26 @@ def test_circular_lift_of_single_precision_lengths(samples):
         exact = float(exact_circular_lift(samples, *intervals))
         lift = circular_lift(samples, *intervals, dtype=torch.float32)
         assert lift == pytest.approx(exact, rel=1e-5, abs=0)
+
+
+@pytest.mark.parametrize("samples", [2, 3, 4, 9, 100, 1000])
+@pytest.mark.parametrize("kind", ["dirichlet", "dirichlet-reflected", "stratified"])
+@pytest.mark.parametrize("size", [0.3, 2.0**-10, 2.0**-30, 2.0**-50])
+def test_lift_loses_no_digits_however_short_the_intervals_are(kind, samples, size):
+    ends = [0.0, size, 2 * size, 0.53, 0.53 + size, 1 - 2 * size, 1 - size, 1.0]
+    intervals = list(itertools.pairwise(sorted(ends)))
+    left, right = torch.tensor(intervals, dtype=torch.float64).T
+    lift = COPULAS[kind](samples).lift(left, right - left, right)
+    for found, pair in zip(lift, itertools.combinations(intervals, 2), strict=True):
+        expected = exact_lift(kind, samples, *pair)
+        assert found.item() == pytest.approx(expected, rel=1e-8, abs=0), pair
+
+
+def test_lift_of_intervals_too_short_for_their_square():
+    left, width = torch.tensor([[0.2, 0.7], [1e-200, 1e-300]], dtype=torch.float64)
+    for samples in (3, 8):
+        ordinary = Dirichlet(samples).lift(left, torch.full_like(left, 1e-9))
+        torch.testing.assert_close(Dirichlet(samples).lift(left, width), ordinary)
 
 
 @pytest.mark.parametrize("samples", [1, 0, -3])

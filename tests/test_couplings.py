@@ -14,6 +14,7 @@ from helpers import (
     dirichlet_cdf,
     dirichlet_probs,
     exact_circular_lift,
+    exact_lift,
     gaussian_cdf,
     generator,
     gumbel_table,
@@ -398,6 +399,104 @@ def test_the_table_and_its_ratios_give_the_true_gradient(reaching, probs):
     _, truth = f.expectation(probs.unsqueeze(0))
     tolerance = 1e-7 if is_gumbel(coupling) else 1e-10
     torch.testing.assert_close(gradient, truth[0], rtol=0, atol=tolerance)
+
+
+def peaked(categories, top, height):
+    """Single-precision probabilities of which one is all but certain."""
+    logits = torch.linspace(0, 1, categories)
+    logits[top] = height
+    return logits.softmax(-1)
+
+
+@pytest.mark.parametrize("orderings", ["auto", "all", "one", 3])
+@pytest.mark.parametrize("name", list(COPULAS))
+@pytest.mark.parametrize("samples", [2, 3, 8])
+def test_peaked_probabilities_in_single_precision_give_the_true_gradient(name, orderings, samples):
+    coupling = InverseCDF(COPULAS[name](samples), orderings)
+    for categories, top, height in itertools.product((2, 3, 40), (0, 1, -1), (8.0, 13.0, 15.71)):
+        try:
+            coupling._check_reachable(categories)
+        except ValueError:
+            continue
+        if categories == 40 and coupling.orderings == "all":
+            continue
+        probs = peaked(categories, top, height)
+        p = probs.double() / probs.double().sum()
+        first, second = torch.triu_indices(categories, categories, 1)
+        indices = torch.stack([first] + [second] * (samples - 1))
+        ratio = coupling.pair_ratio(probs.expand(len(first), -1), indices)[0].double()
+        values = torch.arange(categories).double().sin() * 3
+        step = coupling.pmf(p)[first, second] * ratio * (values[first] - values[second])
+        gradient = torch.zeros_like(p).index_add_(0, first, step).index_add_(0, second, -step)
+        values = values - values[top]
+        truth = p * (values - (p * values).sum())
+        torch.testing.assert_close(gradient, truth, rtol=1e-4, atol=0)
+
+
+def test_the_ratio_of_a_rare_category_and_an_all_but_certain_one():
+    coupling = InverseCDF(Dirichlet(2, reflected=True), "one")
+    ratio = coupling.pair_ratio(torch.tensor([0, 15.71]).softmax(-1), torch.tensor([0, 1]))
+    assert ratio.item() == pytest.approx(1, abs=3e-7)
+
+
+@pytest.mark.parametrize("orderings", ["one", "given", 3])
+@pytest.mark.parametrize("categories", [5, 20, 300])
+def test_ratios_do_not_depend_on_the_precision_of_the_probabilities(orderings, categories):
+    for copula in (Gaussian(3), Circular(3), Dirichlet(12), Dirichlet(12, reflected=True)):
+        if orderings != "one" and not copula.full_support:
+            continue
+        coupling = InverseCDF(copula, orderings)
+        probs = peaked(categories, categories // 2, 15.0).expand(200, categories)
+        indices = torch.randint(categories, (copula.samples, 200), generator=generator())
+        indices[0] = categories // 2
+        torch.testing.assert_close(
+            coupling.pair_ratio(probs, indices).double(),
+            coupling.pair_ratio(probs.double(), indices),
+            rtol=2e-5,
+            atol=0,
+        )
+
+
+@pytest.mark.parametrize("reflected", [False, True])
+def test_many_samples_of_many_categories_have_the_right_ratios(reflected):
+    samples, categories = 1000, 65_536
+    coupling = InverseCDF(Dirichlet(samples, reflected), "one")
+    probs = (3 * torch.randn(categories, generator=generator())).softmax(-1)
+    indices, ratio = coupling.draw(probs, generator(1))
+    assert ratio.isfinite().all()
+    start = (probs.argmax().item() + reflected) % categories
+    p = probs.double().roll(-start)
+    right = p.cumsum(-1) / p.sum()
+    left = right - p / p.sum()
+    first, second = torch.triu_indices(samples, samples, 1)
+    for pair in range(0, len(first), 25_013):
+        i, j = ((indices[k[pair]] - start) % categories for k in (first, second))
+        if i != j:
+            intervals = [(left[k].item(), right[k].item()) for k in (i, j)]
+            name = "dirichlet-reflected" if reflected else "dirichlet"
+            exact = 1 / exact_lift(name, samples, *intervals)
+            assert ratio[pair].item() == pytest.approx(exact, rel=2e-6)
+
+
+@pytest.mark.parametrize("kind", [*REACHING, *HIDING])
+def test_no_entry_of_a_table_is_negative(kind):
+    coupling = {**REACHING, **HIDING}[kind](4)
+    # That of a category with itself is what the quadrature leaves of a margin.
+    least = -1e-7 if is_gumbel(coupling) else 0
+    for top, height in itertools.product(range(4), (0.0, 8.0, 15.0, 40.0)):
+        probs = peaked(4, top, height).double()
+        table = coupling.pmf(probs)
+        assert (table >= least).all()
+        assert table.sum().item() == pytest.approx(1, abs=1e-14)
+
+
+@pytest.mark.parametrize("copula", [Dirichlet(3), Stratified(3), Gaussian(3)])
+def test_ratios_of_pairs_that_rounding_hides_are_finite(copula):
+    # All pairs of three categories, of which two are too rare to be told from rounding together.
+    coupling, probs = InverseCDF(copula, "all"), tensor([1.0, 1e-9, 1e-11])
+    ratio = coupling.pair_ratio(probs, torch.tensor([0, 1, 2]))
+    assert ratio.isfinite().all()
+    assert (ratio > 0).all()
 
 
 @pytest.mark.parametrize("orderings", ["given", 1, 2, 7])

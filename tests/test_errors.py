@@ -7,7 +7,9 @@ from helpers import BINARY_ONLY, PAIRS, rows
 from torch.distributions import Bernoulli
 
 import carms
-from carms.copulas import Circular
+from carms.copulas import Circular, Dirichlet
+from carms.couplings import BiasedGumbelMax
+from carms.estimators import Carms
 
 NAMES = carms.available()
 
@@ -195,6 +197,14 @@ def test_f_that_took_variables_for_a_batch():
 def test_samples_that_are_no_whole_number(name, samples):
     with pytest.raises(TypeError, match=f"samples must be a whole number, got {samples!r}"):
         carms.make(name, samples=samples)
+
+
+@pytest.mark.parametrize("two", [np.int64(2), torch.tensor(2)])
+def test_whole_numbers_of_other_libraries_become_integers(two):
+    coupling = BiasedGumbelMax(Dirichlet(two), extra=two)
+    assert type(coupling.extra) is type(coupling.samples) is int
+    assert type(Carms(coupling, groups=two).groups) is int
+    assert type(carms.make("gr-mc", draws=two).draws) is int
 
 
 @pytest.mark.parametrize("wrong", [None, 3, carms.make])

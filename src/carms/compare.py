@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -121,8 +122,8 @@ def compare(
     Args:
         f: as for ``carms.expectation``.
         logits: as for ``carms.expectation``; ``f`` may depend on them.
-        estimators: names, or objects from [`carms.make`][]. Defaults to a choice that suits the
-            problem, with ``carms-t`` where ``f`` is differentiable.
+        estimators: names, or objects from [`carms.make`][], which stay as they are. Defaults to a
+            choice that suits the problem, with ``carms-t`` where ``f`` is differentiable.
         samples: for those given by name.
         replicates: independent gradients per estimator, at least 2.
         generator: source of randomness; the global one if None.
@@ -135,7 +136,8 @@ def compare(
         >>> sorted(table.to_dict()["loorf"])
         ['bias', 'evaluations', 'milliseconds', 'samples', 'standard_error', 'variance']
     """
-    if whole_number("replicates", replicates) < 2:
+    replicates = whole_number("replicates", replicates)
+    if replicates < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
     with torch.enable_grad():
         problem = _Problem(f, logits, one_hot, terms)
@@ -242,7 +244,8 @@ class _Run:
         generator: torch.Generator | None,
     ) -> None:
         self.problem, self.generator = problem, generator
-        self.estimator = make(entry, samples=samples) if isinstance(entry, str) else entry
+        # A copy: what it remembers of these calls is not for the calls that its owner makes.
+        self.estimator = make(entry, samples=samples) if isinstance(entry, str) else deepcopy(entry)
         made = self.estimator
         # Parameters would never move; but a memory of past calls is a part of what is measured.
         if isinstance(entry, str) and made.learned:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["distinct", "neighbour_table", "neighbours"]
+__all__ = ["distinct", "neighbour_table", "neighbours", "summed_gradient"]
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,3 +83,18 @@ def neighbour_table(fz: Tensor, z: Tensor, categories: int) -> Tensor:
     by_shift = torch.cat((here, there.movedim(1, -1)), -1)
     shift = torch.arange(categories, device=z.device) - z.unsqueeze(-1)
     return by_shift.gather(-1, shift % categories)
+
+
+def summed_gradient(table: Tensor, probs: Tensor) -> Tensor:
+    """``[*batch, D, C]``: ``mean_n p_c (f_nc - sum_k p_k f_nk)`` for each variable.
+
+    Args:
+        table: ``[N, *batch, D, C]``, values ``f_nc``.
+        probs: ``[*batch, D, C]``.
+    """
+    # What is common to all categories cancels, so it is taken away before it is rounded. The value
+    # of an all but certain category is nearly the mean: less that of itself, none of it is lost.
+    likeliest = probs.argmax(-1, keepdim=True).expand(*table.shape[:-1], 1)
+    table = table - table.gather(-1, likeliest)
+    mean = (probs * table).sum(-1, keepdim=True)
+    return (probs * (table - mean)).mean(0)

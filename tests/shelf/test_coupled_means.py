@@ -132,7 +132,7 @@ def test_forward_mode_is_the_backward_mode(coupling):
 
 def test_no_pair_ratio_is_computed():
     class WithoutRatios(InverseCDF):
-        def _lift_in_order(self, located):
+        def _lift_in_order(self, partition, located):
             raise AssertionError("a mean needs no ratio")
 
     coupling = WithoutRatios(Circular(4))

@@ -1,8 +1,10 @@
 """What holds for many estimators at once."""
 
+import itertools
+
 import pytest
 import torch
-from helpers import BINARY_ONLY, LEARNED, curved, generator, gradient_of, logits_of
+from helpers import BINARY_ONLY, LEARNED, curved, generator, gradient_of, logits_of, replicate
 
 import carms
 
@@ -83,10 +85,10 @@ def test_forward_mode_is_the_backward_mode(name):
 
 
 # The gradient of a constant is zero on average alone for the others.
-@pytest.mark.parametrize(
-    "name",
-    [n for n in carms.available() if n not in ("rebar", "relax", "reinforce", "unord")],
-)
+CENTRED = [n for n in carms.available() if carms.make(n, samples=4).centred]
+
+
+@pytest.mark.parametrize("name", CENTRED)
 def test_a_large_constant_in_a_precise_f_changes_no_gradient(name):
     logits = torch.randn(5, 2, 2, generator=generator(1), requires_grad=True)
 
@@ -97,6 +99,80 @@ def test_a_large_constant_in_a_precise_f_changes_no_gradient(name):
         gradient_of(carms.make(name, samples=4), lambda z, c=c: f(z, c), logits) for c in (0, 1e8)
     ]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in CENTRED if carms.make(n, samples=4).unbiased])
+@pytest.mark.parametrize("samples", [2, 6])
+def test_a_large_constant_in_single_precision_changes_no_gradient(name, samples):
+    # Values of f are multiples of a sixteenth, at the probabilities too: none is rounded.
+    binary = name in BINARY_ONLY
+    probs = torch.tensor([0.75, 0.25] if binary else [0.25, 0.5, 0.25])
+    logits = probs.log().expand(200, 2, -1).clone().requires_grad_()
+
+    def f(z, constant):
+        first, second = (z * torch.arange(0.0, 2 * len(probs), 2)).sum(-1).unbind(-1)
+        return first * second + first + constant
+
+    gradients = [
+        gradient_of(carms.make(name, samples=samples), lambda z, c=c: f(z, c), logits)
+        for c in (0, 1e6)
+    ]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-3)
+
+
+# Those that leave nothing to chance.
+@pytest.mark.parametrize(
+    ("name", "categories"),
+    [
+        *itertools.product(("exact", "indecater", "local-expectation"), (2, 3)),
+        ("measure-valued", 2),
+    ],
+)
+@pytest.mark.parametrize("top", [0, 1, -1])
+def test_an_all_but_certain_category_in_single_precision(name, top, categories):
+    logits = torch.linspace(0, 0.5, categories)
+    logits[top] = 14.7
+    values = torch.tensor([1.0, -2.0, 0.7])[:categories]
+
+    def gradient(x):
+        x = x.unsqueeze(0).requires_grad_()
+        estimator = carms.make(name, samples=2)
+        return gradient_of(estimator, lambda z: (z * values.to(z)).sum((-2, -1)), x)
+
+    precise = gradient(logits.double())
+    torch.testing.assert_close(gradient(logits).double(), precise, rtol=2e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", carms.available())
+def test_the_largest_logits_there_are(name):
+    options = {"temperature": 0.1} if name in ("gapped-st", "rebar", "reinmax", "relax") else {}
+    for row in ([3e38, -3e38], [3e38, 3e38], [-3e38, -3e38], [3e38, 2.9e38]):
+        logits = torch.tensor([row, [0.0, 1.0]]).expand(4, 2, 2).clone().requires_grad_()
+        value = carms.make(name, samples=4, **options).expectation(curved, logits, generator())
+        (gradient,) = torch.autograd.grad(value.sum(), logits)
+        assert value.isfinite().all()
+        assert gradient.isfinite().all()
+
+
+def jumps(z, *_):
+    """One number at each corner, and steps between them."""
+    return curved(z.round())
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in carms.available() if carms.make(n, samples=4).unbiased]
+)
+def test_only_what_says_so_needs_an_f_without_jumps(name):
+    estimator = carms.make(name, samples=2)
+    probs = torch.tensor([[0.3, 0.7], [0.6, 0.4]], dtype=torch.float64)
+    exact = gradient_of(carms.make("exact"), jumps, probs.log().requires_grad_())
+    if not estimator.requires:
+        _, gradients = replicate(estimator, jumps, probs.log(), 20_000)
+        assert gradients.agrees_with(exact)
+        return
+    with pytest.warns(UserWarning, match=rf"{estimator.requires}.*relax and carms-s take any f"):
+        _, gradients = replicate(estimator, jumps, probs.log(), 20_000)
+    assert not gradients.agrees_with(exact)
 
 
 def test_f_may_write_on_what_it_is_given():

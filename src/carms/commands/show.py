@@ -86,7 +86,7 @@ class Variance:
     Attributes:
         path: the directory of the run.
         estimators: their names.
-        samples: per gradient; those of the run unless told.
+        samples: per gradient; by default as many as a run like this one has with each estimator.
         repetitions: independent gradients of each.
         images: of the training set.
         step: which checkpoint of the run; the last unless told.
@@ -111,23 +111,21 @@ class Variance:
         settings = trainer.settings
         stream = torch.Generator(self.device).manual_seed(settings.seed)
         images = binarised(some_of(trainer.train, self.images), stream)
-        samples = self.samples or settings.samples or settings.categories
-        found = compare_variances(
-            trainer.model, images, self.estimators, samples, self.repetitions, settings.seed
-        )
+        samples = {name: self.samples or settings.samples_of(name) for name in self.estimators}
+        found = compare_variances(trainer.model, images, samples, self.repetitions, settings.seed)
         quiet = not console.is_terminal
-        total = len(self.estimators)
+        total = len(samples)
         results = list(track(found, "Estimating gradients", total, console=console, disable=quiet))
-        table = Table(
-            title=f"Variance of the logits' gradient at step {trainer.step:,}, {samples} samples"
-        )
+        table = Table(title=f"Variance of the logits' gradient at step {trainer.step:,}")
         table.add_column("estimator")
-        for heading in ("variance", "standard error", f"of {results[0].estimator}'s", "ms"):
+        relative = f"of {results[0].estimator}'s"
+        for heading in ("samples", "variance", "standard error", relative, "ms"):
             table.add_column(heading, justify="right")
         for one in results:
             ratio = one.variance / results[0].variance
             table.add_row(
                 one.estimator,
+                str(one.samples),
                 f"{one.variance:.5g}",
                 f"{one.error:.2g}",
                 f"{ratio:.3f}",
@@ -137,7 +135,6 @@ class Variance:
         written = self.path / f"variance-{trainer.step}.json"
         measured = {
             "step": trainer.step,
-            "samples": samples,
             "images": len(images),
             "repetitions": self.repetitions,
             "found": [vars(result) for result in results],

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from carms.options import whole_number
-from carms.pairs import take_pairs
 from carms.precision import computing_dtype
 from carms.randomness import inside_unit_interval, uniform
 
@@ -23,8 +22,10 @@ class Copula(ABC):
         samples: how many uniforms a draw has, at least 2.
     """
 
-    closed_form: bool = False
-    """Whether ``lift`` has a formula of its own rather than four values of the CDF."""
+    cheap_lift: bool = False
+    """Whether ``lift`` is as cheap as a few values of the CDF, takes lengths in any precision, and
+    does not look at right ends.
+    """
 
     def __init__(self, samples: int) -> None:
         samples = whole_number("samples", samples)
@@ -84,29 +85,23 @@ class Copula(ABC):
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         """The CDF as a function of two coordinates."""
 
-    def lift(self, left: Tensor, width: Tensor) -> Tensor:
+    @abstractmethod
+    def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
         """How much likelier than by chance two samples fall in two intervals.
 
         Args:
             left: ``[K, ...]`` left ends of K intervals in [0, 1], disjoint or equal, in double
                 precision.
-            width: ``[K, ...]`` their positive lengths, in any precision.
+            width: ``[K, ...]`` their positive lengths, in the same precision, or in any where
+                ``cheap_lift``.
+            right: ``[K, ...]`` their right ends, exactly 1 where nothing lies beyond. Defaults to
+                ``left + width``.
 
         Returns:
             ``[K (K - 1) / 2, ...]``: for each pair of intervals the probability that one sample
             is in the first and another in the second, divided by the product of the lengths; of
             equal intervals, any positive number.
         """
-        low, high = self._coordinate(left), self._coordinate((left + width).clamp_max(1))
-        low_a, low_b = take_pairs(low)
-        high_a, high_b = take_pairs(high)
-        mass = self._joint(high_a, high_b).sub_(self._joint(high_a, low_b))
-        mass.sub_(self._joint(low_a, high_b)).add_(self._joint(low_a, low_b))
-        width_a, width_b = take_pairs(width)
-        chance = (width_a * width_b).clamp_min_(torch.finfo(width.dtype).tiny)
-        # Rounding may make a mass negative. Where the intervals are equal one is added, which is
-        # several times faster than to put it in the place of what is there.
-        return mass.to(width.dtype).div_(chance).clamp_min_(0).add_(low_a == low_b)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"

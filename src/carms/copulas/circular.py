@@ -23,7 +23,7 @@ class Circular(Copula):
         True
     """
 
-    closed_form = True
+    cheap_lift = True
 
     def _points(self, uniforms: Uniforms) -> Tensor:
         keys, inside, turn = uniforms(2 * self.samples + 1).split(self.samples)
@@ -44,7 +44,7 @@ class Circular(Copula):
             0.5 / self.samples
         )
 
-    def lift(self, left: Tensor, width: Tensor) -> Tensor:
+    def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
         # In place wherever it can be: new memory costs more than what is done with it.
         apart, centre_b = take_pairs(left + width / 2)
         apart.sub_(centre_b)

@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
+from carms.copulas.antithetic import antithetic_lift
 from carms.copulas.base import Copula, Uniforms
+from carms.pairs import take_pairs
 
 __all__ = ["Dirichlet", "integer_power"]
 
@@ -17,6 +19,19 @@ def integer_power(base: Tensor, exponent: int, in_place: bool = False) -> Tensor
             root = integer_power(base, exponent // factor, in_place)
             return root.pow(factor) if root is base and not in_place else root.pow_(factor)
     return integer_power(base, exponent - 1).mul_(base)
+
+
+def _share_of_power(share: Tensor, exponent: int) -> Tensor:
+    """``1 - (1 - share)^exponent`` of numbers in [0, 1] with all digits, however small they are."""
+    if exponent == 1:
+        return share
+    if exponent % 3 == 0:
+        root = _share_of_power(share, exponent // 3)
+        return (3 - root).mul_(root).neg_().add_(3).mul_(root)
+    if exponent % 2 == 0:
+        root = _share_of_power(share, exponent // 2)
+        return (2 - root).mul_(root)
+    return (1 - share).mul_(_share_of_power(share, exponent - 1)).add_(share)
 
 
 class Dirichlet(Copula):
@@ -71,12 +86,36 @@ class Dirichlet(Copula):
             return both_beyond
         return 1 - integer_power(x + 0.5, power) - integer_power(y + 0.5, power) + both_beyond
 
-    def lift(self, left: Tensor, width: Tensor) -> Tensor:
-        info = torch.finfo(left.dtype)
-        if not self.reflected and info.tiny ** (1 / (self.samples - 1)) < info.eps / 8:
-            # The logarithm of zero is slow, and the root of this is zero too beside a half.
-            left = left.clamp_min(info.tiny)
-        return super().lift(left, width)
+    def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
+        """By the CDF ``t^m``, ``m = N - 1``, of ``t = a^(1/m) + b^(1/m) - 1``.
+
+        A rectangle has ``t`` at its upper corner, less by ``h`` and ``k`` at the next ones, and by
+        both at the lower one. With ``h`` and ``k`` relative to ``t`` and ``s(x) = 1 - (1 - x)^m``
+        its mass is ``t^m [s(h) s(k) - (1 - s(h)) (1 - s(k)) s(h k / ((1 - h) (1 - k)))]``, where
+        what is subtracted is less than half of the rest.
+        """
+        right = (left + width).clamp_max(1) if right is None else right
+        if self.samples == 2:
+            return antithetic_lift(left, width, right)
+        power = self.samples - 1
+        start, end = (1 - right, 1 - left) if self.reflected else (left, right)
+        tiny = torch.finfo(width.dtype).tiny
+        # Shorter intervals have the same lift, but the product of two lengths would underflow.
+        width = width.clamp_min(tiny**0.5)
+        log_root = torch.maximum(end, width).log_().div_(power)
+        part = torch.where(start > 0, (width / end).clamp_max_(1), 1)
+        step = torch.log1p(part.neg_()).div_(power).expm1_().neg_().mul_(log_root.exp())
+        (corner, other), (a, b) = take_pairs(torch.expm1(log_root)), take_pairs(step)
+        width_a, width_b = take_pairs(width)
+        equal = (corner == other) & (width_a == width_b)
+        corner = corner.add_(other).add_(1).clamp_min_(tiny)
+        a, b = a.div_(corner).clamp_max_(1), b.div_(corner).clamp_max_(1)
+        share_a, share_b = _share_of_power(a, power), _share_of_power(b, power)
+        both = (1 - a).mul_(1 - b).clamp_min_(tiny)
+        lost = _share_of_power(a.mul_(b).div_(both).clamp_max_(1), power)
+        lost.mul_(1 - share_a).mul_(1 - share_b)
+        found = share_a.mul(share_b).sub_(lost).div_(width_a).div_(width_b)
+        return found.mul_(integer_power(corner, power, in_place=True)).add_(equal)
 
     def __repr__(self) -> str:
         return f"Dirichlet(samples={self.samples}, reflected={self.reflected})"

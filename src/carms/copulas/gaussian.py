@@ -5,7 +5,9 @@ import math
 import torch
 from torch import Tensor
 
+from carms.copulas.antithetic import antithetic_lift
 from carms.copulas.base import Copula, Uniforms
+from carms.pairs import take_pairs
 from carms.quadrature import gauss_legendre
 
 __all__ = ["Gaussian"]
@@ -44,11 +46,34 @@ class Gaussian(Copula):
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         if self.samples == 2:
             return (x + (y - 1)).clamp_min(0)
+        independent: Tensor = torch.special.ndtr(x) * torch.special.ndtr(y)
+        return independent - self._lack(x, y) * self._scale
+
+    @property
+    def _scale(self) -> float:
+        return math.asin(1 / (self.samples - 1)) / (2 * math.pi)
+
+    def _lack(self, x: Tensor, y: Tensor) -> Tensor:
+        """What the CDF lacks of that of independent samples, but for ``_scale``."""
         angle = math.asin(-1 / (self.samples - 1))
         nodes, weights = (rule.to(x) for rule in gauss_legendre(20))
         squares, product = (x * x + y * y) / 2, x * y
         integral = torch.zeros_like(product)
         for sine, weight in zip((angle * nodes).sin(), weights, strict=True):
             integral += weight * ((product * sine - squares) / (1 - sine * sine)).exp()
-        independent: Tensor = torch.special.ndtr(x) * torch.special.ndtr(y)
-        return independent + integral * (angle / (2 * math.pi))
+        return integral
+
+    def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
+        right = (left + width).clamp_max(1) if right is None else right
+        if self.samples == 2:
+            return antithetic_lift(left, width, right)
+        low_a, low_b = take_pairs(self._coordinate(left))
+        high_a, high_b = take_pairs(self._coordinate(right))
+        lack = self._lack(high_a, high_b).sub_(self._lack(high_a, low_b))
+        lack.sub_(self._lack(low_a, high_b)).add_(self._lack(low_a, low_b))
+        width_a, width_b = take_pairs(width)
+        info = torch.finfo(width.dtype)
+        chance = (width_a * width_b).clamp_min_(info.tiny).div_(self._scale)
+        # Of the rarest pairs rounding leaves no digit: they get a mass of its size.
+        found = torch.maximum(1 - lack.div_(chance), info.eps / chance)
+        return found.add_((low_a == low_b) & (width_a == width_b))

@@ -18,7 +18,7 @@ class Independent(Copula):
         torch.Size([5, 3])
     """
 
-    closed_form = True
+    cheap_lift = True
 
     def _points(self, uniforms: Uniforms) -> Tensor:
         return uniforms(self.samples)
@@ -26,5 +26,5 @@ class Independent(Copula):
     def _joint(self, x: Tensor, y: Tensor) -> Tensor:
         return x * y
 
-    def lift(self, left: Tensor, width: Tensor) -> Tensor:
+    def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
         return torch.ones_like(take_pairs(width)[0])

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas.base import Copula, Uniforms
+from carms.pairs import take_pairs
 
 __all__ = ["Stratified", "stratified_points"]
 
@@ -55,3 +56,19 @@ class Stratified(Copula):
         last = (low - start) * (high - start).clamp_max(1 / strata)
         same_stratum = whole / strata**2 + last
         return (x * y - same_stratum) * (strata / (strata - 1))
+
+    def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
+        strata = self.samples
+        right = left + width if right is None else right
+        left_a, left_b = take_pairs(left)
+        width_a, width_b = take_pairs(width.clamp_min(torch.finfo(width.dtype).tiny))
+        below = left_a < left_b
+        low, high = torch.minimum(left_a, left_b), torch.maximum(left_a, left_b)
+        # Two intervals share the stratum in which the upper one begins, if any. They are drawn
+        # together unless both samples are in it; these are the parts of the two outside it.
+        whole = (high * strata).floor_().clamp_max_(strata - 1)
+        before = (whole / strata).sub_(low).div_(torch.where(below, width_a, width_b)).clamp_(0, 1)
+        after = torch.maximum(*take_pairs(right)).sub_((whole + 1).div_(strata))
+        after = after.div_(torch.where(below, width_b, width_a)).clamp_(0, 1)
+        outside = before.add_(after.mul_(1 - before))
+        return outside.mul_(strata / (strata - 1)).add_((left_a == left_b) & (width_a == width_b))

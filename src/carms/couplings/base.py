@@ -53,10 +53,9 @@ class Coupling(ABC):
         p = check_probs(probs).to(precise_dtype(probs.device))
         p = p / p.sum(-1, keepdim=True)
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
-        everyone = torch.arange(p.shape[-1], device=p.device).expand(p.shape).movedim(-1, 0)
         first, second = pair_index(p.shape[-1], p.device)
         lift = torch.zeros_like(product)
-        lift[..., first, second] = self._with_epsilon(self._lift(p, everyone)).movedim(0, -1)
+        lift[..., first, second] = self._with_epsilon(self._lift_of_all(p)).movedim(0, -1)
         # Where a probability is zero, a lift is 0 / 0.
         table = torch.where(product > 0, product * (lift + lift.mT), 0)
         return table + torch.diag_embed(p - table.sum(-1))
@@ -103,6 +102,11 @@ class Coupling(ABC):
         """``P(i, j) / (p_i p_j)`` without epsilon, ``[K (K - 1) / 2, *batch]``, for all pairs of
         the categories ``indices [K, *batch]``; any positive number within one category.
         """
+
+    def _lift_of_all(self, probs: Tensor) -> Tensor:
+        """The ``_lift`` of all categories, to as many digits as there are."""
+        categories = torch.arange(probs.shape[-1], device=probs.device)
+        return self._lift(probs, categories.expand(probs.shape).movedim(-1, 0))
 
     def _check_reachable(self, categories: int) -> None:  # noqa: B027
         """Raise if some pair of categories can never be drawn: no ratio repairs that."""

@@ -161,7 +161,8 @@ class BiasedGumbelMax(GumbelMax):
 
     def __init__(self, copula: Copula, extra: int = 0) -> None:
         super().__init__(copula)
-        if whole_number("extra", extra) < 0:
+        extra = whole_number("extra", extra)
+        if extra < 0:
             raise ValueError(f"extra is a number of draws, got {extra}")
         self.extra = extra
 

@@ -70,6 +70,10 @@ class InverseCDF(Coupling):
             orderings = "given" if copula.full_support else "all"
         self.orderings = orderings
 
+    def pmf(self, probs: Tensor) -> Tensor:
+        # A category may never be drawn twice, and rounding must not make that less than never.
+        return super().pmf(probs).clamp_min_(0)
+
     def _check_reachable(self, categories: int) -> None:
         if (
             self.epsilon > 0
@@ -97,11 +101,12 @@ class InverseCDF(Coupling):
         categories = probs.shape[-1]
         if self._mixture is None:
             start = self._start(probs)
-            located = Partition.of(_rotated(probs, start)).find(u)
+            partition = Partition.of(_rotated(probs, start))
+            located = partition.find(u)
             indices = located.indices
             if start is not None:
                 indices = (indices + start) % categories
-            return indices, partial(self._lift_in_order, located)
+            return indices, partial(self._lift_in_order, partition, located)
         orders = make_orders(categories, self._mixture, probs.device)
         choice = uniform(probs.shape[:-1], generator, u.dtype, u.device)
         choice = (choice * len(orders)).long().clamp_max(len(orders) - 1)
@@ -124,7 +129,19 @@ class InverseCDF(Coupling):
             return _mean_lift(self.copula, probs, indices, self._mixture)
         start = self._start(probs)
         places = indices if start is None else (indices - start) % probs.shape[-1]
-        return self._lift_in_order(Partition.of(_rotated(probs, start)).interval(places))
+        partition = Partition.of(_rotated(probs, start))
+        return self._lift_in_order(partition, partition.interval(places))
+
+    def _lift_of_all(self, probs: Tensor) -> Tensor:
+        which, categories = self._mixture, probs.shape[-1]
+        if which is None or self._by_order(categories):
+            return super()._lift_of_all(probs)
+        # Not by differences of the CDF, which have all digits of likely pairs alone.
+        orders = make_orders(categories, which, probs.device)
+        everyone = torch.arange(categories, device=probs.device).unsqueeze(-1)
+        p = probs.reshape(-1, categories).T.contiguous()
+        found = _lift_by_pairs(self.copula, orders, p, everyone.expand_as(p))
+        return found.view(-1, *probs.shape[:-1])
 
     @property
     def _mixture(self) -> Literal["all"] | int | None:
@@ -143,7 +160,7 @@ class InverseCDF(Coupling):
         """The mean over orders, of which each has its partition."""
         places = [order.argsort()[indices] for order in orders]
         lifts = [
-            self._lift_in_order(partition.interval(place))
+            self._lift_in_order(partition, partition.interval(place))
             for partition, place in zip(partitions, places, strict=True)
         ]
         return torch.stack(lifts).mean(0)
@@ -157,8 +174,11 @@ class InverseCDF(Coupling):
         at_the_end = isinstance(self.copula, Dirichlet) and self.copula.reflected
         return (largest + 1) % probs.shape[-1] if at_the_end else largest
 
-    def _lift_in_order(self, located: Located) -> Tensor:
-        return self.copula.lift(located.left, located.width)
+    def _lift_in_order(self, partition: Partition, located: Located) -> Tensor:
+        """The lift of categories by their intervals in one order."""
+        if self.copula.cheap_lift:
+            return self.copula.lift(located.left, located.width)
+        return self.copula.lift(*partition.ends(located.indices))
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""
@@ -190,7 +210,7 @@ def _mean_lift(
     index = indices.unsqueeze(-1).flatten(1)
     orders = make_orders(categories, which, probs.device)
     # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone 2 N^2.
-    if copula.closed_form or categories > min(2 * drawn, _LARGEST_TABLE):
+    if copula.cheap_lift or categories > min(2 * drawn, _LARGEST_TABLE):
         lift = partial(_lift_by_pairs, copula, orders)
     else:
         starts = prefixes(categories, which, probs.device)
@@ -211,11 +231,15 @@ def _lift_by_pairs(copula: Copula, orders: Tensor, p: Tensor, indices: Tensor) -
     pairs = max(1, drawn**2 * p.shape[1])
     for some in orders.split(chunk_length(len(orders), _PAIRS // pairs)):
         widths = p[some]
-        left = (widths.cumsum(1) - widths).clamp_min(0)
+        ends = widths.cumsum(1)
+        left = (ends - widths).clamp_min(0)
         place = some.argsort(1)[:, indices]
-        left = left.gather(1, place).movedim(1, 0)
-        width = p.gather(0, indices).unsqueeze(1).expand_as(left)
-        total = total + copula.lift(left.contiguous(), width.contiguous()).sum(1)
+        left = left.gather(1, place).movedim(1, 0).contiguous()
+        width = p.gather(0, indices).unsqueeze(1).expand_as(left).contiguous()
+        right = None
+        if not copula.cheap_lift:
+            right = (ends / ends[:, -1:]).gather(1, place).movedim(1, 0).contiguous()
+        total = total + copula.lift(left, width, right).sum(1)
     return total / len(orders)
 
 
@@ -246,7 +270,10 @@ def _lift_by_table(
             table.index_add_(0, pairs, before[1:].sub_(slices).flatten(0, 1), alpha=-1)
         before = slices
     # Of either category being the earlier one, in so many orders.
-    table[:-1].div_(first.mul_(second).mul_(sets.shape[1]))
+    orders, info = sets.shape[1], torch.finfo(p.dtype)
+    # Of the rarest pairs rounding leaves no digit: they get a mass, and so a ratio, of its size.
+    table[:-1].clamp_min_(orders * info.eps)
+    table[:-1].div_(first.mul_(second).mul_(orders).clamp_min_(info.tiny))
     # A row for any two categories in either order: this is smaller than what is looked up in it.
     square = table.to(dtype).index_select(0, pair_numbers(categories, p.device))
     first, second = take_pairs(indices)

@@ -47,6 +47,12 @@ class Partition(ABC):
     def interval(self, indices: Tensor) -> Located:
         """The intervals of given categories ``[K, *batch]``."""
 
+    @abstractmethod
+    def ends(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Left ends, lengths and right ends of the intervals of given categories ``[K, *batch]``,
+        all in double precision; nothing lies beyond an interval that ends at 1.
+        """
+
 
 class _Few(Partition):
     """Categories lead, so that all that is done to one of them is done to contiguous numbers."""
@@ -68,6 +74,12 @@ class _Few(Partition):
         width = self._probs.gather(0, indices).to(total.dtype)
         left = self._ends.gather(0, indices).sub_(width).clamp_min_(0).div_(total)
         return Located(indices, left, width.div_(total).to(self._probs.dtype))
+
+    def ends(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        total, right = self._ends[-1], self._ends.gather(0, indices)
+        width = self._probs.gather(0, indices).to(total.dtype)
+        left = (right - width).clamp_min_(0)
+        return left.div_(total), width.div_(total), right.div_(total)
 
 
 class _Many(Partition):
@@ -112,6 +124,25 @@ class _Many(Partition):
     def interval(self, indices: Tensor) -> Located:
         return self._of_last(indices.movedim(0, -1))
 
+    def ends(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        indices = indices.movedim(0, -1)
+        block = indices // self._block
+        right = self._ends.gather(-1, block)
+        width = self.probs.gather(-1, indices).to(self._wide)
+        if self._block == 1:
+            left = (right - width).clamp_min(0)
+        else:
+            inside = self._inside(block)
+            most = inside[..., -1]
+            end = inside.gather(-1, (indices % self._block).unsqueeze(-1)).squeeze(-1)
+            start, size = self._start_and_size(block)
+            scale = size / most
+            left = start + (end - width).clamp_min(0) * scale
+            width = width * scale
+            # The last of a block ends where the block does, whatever the rounding.
+            right = torch.where(end < most, start + end * scale, right)
+        return _leading(left / self.total, width / self.total, right / self.total)
+
     def _of_last(self, indices: Tensor) -> Located:
         """The ``interval`` of ``indices [*batch, K]``."""
         if self._block > 1:
@@ -120,7 +151,7 @@ class _Many(Partition):
         width = self.probs.gather(-1, indices).to(self._wide)
         left = (self._ends.gather(-1, indices) - width).clamp_min(0)
         width = (width / self.total).to(self.probs.dtype)
-        return _leading(indices, left / self.total, width)
+        return Located(*_leading(indices, left / self.total, width))
 
     def _search(self, target: Tensor) -> Tensor:
         """In which block ``target [*batch, K]`` is."""
@@ -136,7 +167,7 @@ class _Many(Partition):
         end = inside.gather(-1, offset.unsqueeze(-1)).squeeze(-1)
         left = start + (end - width).clamp_min(0) * scale
         width = (width * (scale / self.total)).to(self.probs.dtype)
-        return _leading(indices, left / self.total, width)
+        return Located(*_leading(indices, left / self.total, width))
 
     def _start_and_size(self, block: Tensor) -> tuple[Tensor, Tensor]:
         end = self._ends.gather(-1, block)
@@ -153,6 +184,7 @@ class _Many(Partition):
         return values.masked_fill_(members >= categories, 0).cumsum(-1)
 
 
-def _leading(*parts: Tensor) -> Located:
-    """From ``[*batch, K]`` each."""
-    return Located(*[part.movedim(-1, 0).contiguous() for part in parts])
+def _leading(*parts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Three tensors ``[K, *batch]`` from ``[*batch, K]`` each."""
+    first, second, third = (part.movedim(-1, 0).contiguous() for part in parts)
+    return first, second, third

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.copulas import Dirichlet
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction
+from carms.estimators.drawing import ScoreFunction, less_mean
 from carms.estimators.registry import register
 from carms.precision import precise_dtype
 from carms.randomness import uniform
@@ -55,7 +55,7 @@ class Arms(ScoreFunction):
         return indices, Memory(torch.where(differ > 0, both / differ, 0).to(probs.dtype))
 
     def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        return (fz - fz.mean(0)) * draw.memory.ratio / (self.samples - 1)
+        return less_mean(fz) * draw.memory.ratio / (self.samples - 1)
 
 
 @register("disarm", "u2g")

@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.constants import constant
 from carms.estimators.arms import probability_of_zero
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct
+from carms.estimators.drawing import Direct, less_mean
 from carms.estimators.registry import register
 from carms.evaluations import distinct
 from carms.gumbel import exponentials
@@ -76,8 +76,7 @@ class Arsm(Direct):
         w, _, possible = draw.memory
         categories = w.shape[-1]
         _, swap_of = _swaps(categories, w.device)
-        values = self._all_values(draw, fz)[:, swap_of]
-        values = values - values.mean(1, keepdim=True)
+        values = less_mean(self._all_values(draw, fz)[:, swap_of], dim=1)
         gradient = torch.einsum("ncj...d,n...dj->...dc", values, (1 - categories * w).to(fz.dtype))
         # Of what is certain the expectation is zero: no need for noise around it.
         return gradient * possible / (categories * self.samples)

@@ -72,6 +72,7 @@ class Estimator(torch.nn.Module, ABC):
     Attributes:
         name: what ``carms.make`` calls it.
         unbiased: whether the expectation of the gradient is the gradient.
+        requires: what ``f`` must be for that; empty if it may be anything.
         black_box: whether ``f`` may be anything that returns a number.
         learned: whether it has parameters for an optimiser of their own.
         stateful: whether it must be made once, since it is of no use without its past calls.
@@ -82,11 +83,14 @@ class Estimator(torch.nn.Module, ABC):
         least_samples: the smallest number of samples.
         sums_to_zero: whether every estimate adds up to zero over the categories of a variable, as
             the gradient does; otherwise only its expectation does.
+        centred: whether a constant added to ``f`` drops out of every gradient, as long as nothing
+            is learned; otherwise it does so on average alone.
         no_terms: why it does not take ``terms``; empty if it does.
     """
 
     name: ClassVar[str] = ""
     unbiased: bool = True
+    requires: str = ""
     black_box: bool = True
     learned: bool = False
     stateful: bool = False
@@ -96,6 +100,7 @@ class Estimator(torch.nn.Module, ABC):
     paired: bool = False
     least_samples: int = 1
     sums_to_zero: bool = True
+    centred: bool = True
     no_terms: str = ""
 
     def __init__(self, samples: int) -> None:
@@ -221,8 +226,10 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     Nothing is put on a logit of ``-inf``, whose category does not exist.
     """
     wide = logits.to(gradient.dtype)
-    exists = ~wide.detach().isneginf()
-    return with_gradient_of(value, (torch.where(exists, wide, 0) * gradient).sum((-2, -1)))
+    still = wide.detach()
+    # Zeros with a graph: a product with the logits themselves would overflow where they are large.
+    zeros = torch.where(still.isneginf(), 0, wide - still)
+    return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
 
 
 def with_gradient_of(value: Tensor, term: Tensor) -> Tensor:

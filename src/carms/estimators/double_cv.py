@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator, plain_numerics
 from carms.estimators.differentiating import Differentiating, leaf, slope
-from carms.estimators.drawing import independent_samples
+from carms.estimators.drawing import independent_samples, less_mean
 from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, probabilities
 from carms.one_hot import one_hot
@@ -71,7 +71,7 @@ class DoubleCV(Differentiating):
         probs, z = draw.memory.probs, draw.relaxed.detach()
         score, scale = z - probs, self.scale.to(probs)
         others = (slopes.sum(0) - slopes) / (self.samples - 1)
-        centred = (fz - fz.mean(0)).detach().to(z.dtype)
+        centred = less_mean(fz.detach()).to(z.dtype)
         signal = centred - scale * (others * score).sum((-2, -1))
         signal = (signal - signal.mean(0))[..., None, None]
         mean = slopes.mean(0)

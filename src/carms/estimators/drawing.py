@@ -12,14 +12,13 @@ from carms.estimators.base import (
     Estimator,
     plain_numerics,
     put_gradient,
-    with_gradient_of,
 )
 from carms.inputs import Distribution, Variables, probabilities
 from carms.precision import computing_dtype, precise_dtype
 from carms.randomness import uniform
 from carms.softmax import log_softmax
 
-__all__ = ["Direct", "Drawing", "ScoreFunction", "independent_samples", "own_values"]
+__all__ = ["Direct", "Drawing", "ScoreFunction", "independent_samples", "less_mean", "own_values"]
 
 
 class Drawing(Estimator):
@@ -52,10 +51,11 @@ class Drawing(Estimator):
 
 
 class ScoreFunction(Drawing):
-    """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``."""
+    """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``.
 
-    centred: bool = True
-    """Whether the weights of each variable add up to zero, so that the normaliser drops out."""
+    Where they are ``centred`` the weights of each variable add up to zero, so that the normaliser
+    of the probabilities drops out.
+    """
 
     def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
         logits = draw.variables.logits
@@ -64,8 +64,10 @@ class ScoreFunction(Drawing):
         wide = logits.to(computing_dtype(logits.dtype))
         scores = wide if self.centred else log_softmax(wide)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
-        term = (picked * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
-        return with_gradient_of(value, term)
+        # Zeros with a graph: a product with the scores themselves would overflow if they are large.
+        zeros = picked - picked.detach()
+        term = (zeros * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
+        return value + term.to(value.dtype)
 
     def contributions(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         """``[N, *batch, D, C]``, one for each sample, whose mean is the gradient."""
@@ -103,6 +105,19 @@ def own_values(fz: Tensor, terms: Tensor | None) -> Tensor:
     without terms, ``[N, *batch, 1]``: the values themselves, for all variables.
     """
     return fz.unsqueeze(-1) if terms is None else fz @ terms.detach().to(fz)
+
+
+def less_mean(values: Tensor, dim: int = 0) -> Tensor:
+    """``values`` less their mean along a dimension.
+
+    What is common to all of them is taken away first, since the mean of large numbers is rounded.
+
+    Examples:
+        >>> less_mean(torch.tensor([2.0**24, 2.0**24, 2.0**24 + 2]))
+        tensor([-0.6667, -0.6667,  1.3333])
+    """
+    values = values - values.narrow(dim, 0, 1)
+    return values - values.mean(dim, keepdim=True)
 
 
 def independent_samples(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:

@@ -56,8 +56,9 @@ class GappedStraightThrough(HardSamples):
         indices = self._indices(probs, generator)
         categories = torch.arange(probs.shape[-1], device=probs.device)
         still = logits.detach()
-        largest = still.amax(-1, keepdim=True)
+        # Relative to the largest: a large logit must not overflow, nor take the gap's digits away.
+        below = still - still.amax(-1, keepdim=True)
         sampled = indices.unsqueeze(-1) == categories
-        moved = torch.where(sampled, largest, torch.minimum(still, largest - self.gap))
+        moved = torch.where(sampled, 0, below.clamp_max(-self.gap))
         soft = (moved / self.temperature).softmax(-1)
         return indices, softmax_slope(logits, soft) / self.temperature

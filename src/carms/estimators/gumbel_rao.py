@@ -27,7 +27,8 @@ class Noise(NamedTuple):
 
 def check_draws(draws: int) -> int:
     """The number of draws of the noise, if it is one."""
-    if whole_number("draws", draws) < 1:
+    draws = whole_number("draws", draws)
+    if draws < 1:
         raise ValueError(f"at least 1 draw of the noise is needed, got draws={draws}")
     return draws
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
 from carms.estimators.registry import register
+from carms.evaluations import summed_gradient
 
 __all__ = ["Indecater"]
 
@@ -63,11 +64,7 @@ class Indecater(Direct):
         probs = draw.memory.probs
         if not probs.shape[-2]:
             return torch.zeros_like(probs)
-        table = self._table(draw, fz)
-        # What is common to all categories cancels; take it away before it is rounded.
-        table = table - table[..., :1]
-        mean = (probs * table).sum(-1, keepdim=True)
-        return (probs * (table - mean)).mean(0)
+        return summed_gradient(self._table(draw, fz), probs)
 
     def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         if draw.indices.shape[-1] == 0:

@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
 from carms.estimators.registry import register
-from carms.evaluations import neighbour_table, neighbours
+from carms.evaluations import neighbour_table, neighbours, summed_gradient
 
 __all__ = ["LocalExpectation"]
 
@@ -55,10 +55,7 @@ class LocalExpectation(Direct):
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, probs = draw.memory
         table = neighbour_table(fz, z, probs.shape[-1])
-        # What is common to all categories cancels; take it away before it is rounded.
-        table = table - table[..., :1]
-        mean = (probs * table).sum(-1, keepdim=True)
-        return (probs * (table - mean)).mean(0)
+        return summed_gradient(table, probs)
 
     def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, probs = draw.memory

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.estimators.drawing import ScoreFunction, independent_samples, less_mean
 from carms.estimators.registry import register
 
 __all__ = ["Loorf"]
@@ -33,4 +33,4 @@ class Loorf(ScoreFunction):
         return independent_samples(probs, self.samples, generator), None
 
     def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        return (fz - fz.mean(0)) / (self.samples - 1)
+        return less_mean(fz) / (self.samples - 1)

@@ -65,7 +65,9 @@ class MeasureValued(Direct):
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, probs, other = draw.memory
         table = neighbour_table(fz, z, probs.shape[-1])
-        return (probs * (1 - probs) * (table - table.gather(-1, other))).mean(0)
+        # The probability of all others, of which single precision has few digits if it is small.
+        p = _normalised(probs)
+        return ((p * (1 - p)).to(fz.dtype) * (table - table.gather(-1, other))).mean(0)
 
     def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)
@@ -73,9 +75,8 @@ class MeasureValued(Direct):
 
 def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
     """``[N, *batch, C]``: for each category, one drawn from all the others of ``probs``."""
-    wide = precise_dtype(probs.device)
-    p = probs.to(wide)
-    p = p / p.sum(-1, keepdim=True)
+    p = _normalised(probs)
+    wide = p.dtype
     u = uniform((samples, *probs.shape[:-1], 1), generator, wide, probs.device)
     # A uniform on [0, 1 - p_c], moved beyond the interval of c if it is not below it.
     u = u * (1 - p)
@@ -83,3 +84,9 @@ def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None)
     u = u.clamp_max(1 - torch.finfo(wide).eps / 2).movedim(-1, 1)
     others: Tensor = Partition.of(probs).category(u.flatten(0, 1)).unflatten(0, (samples, -1))
     return others.movedim(1, -1)
+
+
+def _normalised(probs: Tensor) -> Tensor:
+    """In double precision."""
+    p = probs.to(precise_dtype(probs.device))
+    return p / p.sum(-1, keepdim=True)

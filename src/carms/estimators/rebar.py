@@ -1,5 +1,6 @@
 """REBAR."""
 
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from carms.estimators.differentiating import Differentiating, leaf, slope
 from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.registry import register
 from carms.gumbel import exponentials, perturbed, perturbed_given
-from carms.inputs import Distribution, Variables, probabilities
+from carms.inputs import Distribution, Variables, holds, probabilities
 from carms.options import real_number
 from carms.precision import computing_dtype
 
@@ -101,9 +102,13 @@ class Rebar(Differentiating):
     With a relaxed sample ``s`` behind the hard sample z, and ``s'`` drawn given z:
     ``g = 1/N sum_n (f(z) - a f(s')) (z - p) + a d/dlogits (f(s) - f(s'))``. The two relaxed samples
     use the same random numbers, such that ``s' = s`` and one evaluation serves both. The scale
-    ``a`` and the temperature are parameters, learned on the variance. Unbiased whatever they are.
-    2 N evaluations of an ``f`` that is differentiable and defined between the one-hot vectors,
-    twice differentiable for learning: it is given the hard samples, then the relaxed ones.
+    ``a`` and the temperature are parameters, learned on the variance. Unbiased whatever they are,
+    as long as ``f`` is continuous between the one-hot vectors: a slope knows nothing of a jump, so
+    that an ``f`` which rounds its input, or compares it with something, gives a biased gradient;
+    ``relax`` and ``carms-s`` take any ``f``. There is a warning if ``f`` has different values at
+    the relaxed samples, but no slope at any of them. 2 N evaluations of an ``f`` that is
+    differentiable and defined between the one-hot vectors, twice differentiable for learning: it is
+    given the hard samples, then the relaxed ones.
 
     Args:
         samples: at least 1.
@@ -117,6 +122,8 @@ class Rebar(Differentiating):
 
     learned = True
     soft_points = True
+    centred = False
+    requires = "continuous between the one-hot vectors"
 
     def __init__(self, samples: int = 8, temperature: float = 0.5, scale: float = 1.0) -> None:
         super().__init__(samples)
@@ -146,8 +153,17 @@ class Rebar(Differentiating):
         dtype = torch.promote_types(computing_dtype(fz.dtype), relaxation.hard.dtype)
         hard, soft = fz.to(dtype).chunk(2)
         slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
+        self._warn_of_jumps(soft.detach(), slopes.detach())
         scale = self.scale.to(hard)
         return relaxation.gradient(hard, scale * soft, scale * slopes, self.training)
+
+    def _warn_of_jumps(self, values: Tensor, slopes: Tensor) -> None:
+        if holds(lambda: not slopes.any() and (values != values[:1]).any()):
+            warnings.warn(
+                f"{self} needs an f that is {self.requires}, and here f is as flat as a step: the "
+                "gradient is then biased; relax and carms-s take any f",
+                stacklevel=2,
+            )
 
     def _value(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)

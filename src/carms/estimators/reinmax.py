@@ -54,6 +54,8 @@ class ReinMax(HardSamples):
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         indices = self._indices(probs, generator)
-        middle = midpoint(indices, (logits.detach() / self.temperature).softmax(-1))
+        still = logits.detach()
+        below = still - still.amax(-1, keepdim=True)  # which no temperature makes overflow
+        middle = midpoint(indices, (below / self.temperature).softmax(-1))
         slope = 2 * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2
         return indices, slope

@@ -20,7 +20,7 @@ class Relax(Differentiating):
     ``g = 1/N sum_n (f(z) - r(s')) (z - p) + d/dlogits (r(s) - r(s'))`` with the relaxed samples s
     and s' of REBAR and a network r. It and the temperature are learned on the variance. The network
     starts at zero, which is REINFORCE without a baseline: it has to be trained to be
-    of use. Unbiased whatever it is. N evaluations of any ``f``.
+    of use. Unbiased whatever it is, as long as it is continuous. N evaluations of any ``f``.
 
     Args:
         samples: at least 1.
@@ -37,6 +37,7 @@ class Relax(Differentiating):
 
     black_box = True
     learned = True
+    centred = False
 
     def __init__(
         self,

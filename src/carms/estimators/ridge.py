@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.cross_fit import Past
-from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.drawing import Direct, independent_samples, less_mean
 from carms.estimators.registry import register
 from carms.options import real_number
 from carms.precision import precise_dtype
@@ -72,7 +72,7 @@ class Ridge(Direct):
         probs = memory.probs.to(wide)
         probs = probs / probs.sum(-1, keepdim=True)
         score = (draw.one_hot(wide) - probs).movedim(0, -3)  # [*batch, N, D, C]
-        values = (fz - fz.mean(0)).to(wide).movedim(0, -2)  # [*batch, N, 1 or D]
+        values = less_mean(fz).to(wide).movedim(0, -2)  # [*batch, N, 1 or D]
 
         def weigh(weights: Tensor) -> Tensor:
             return (weights.unsqueeze(-1) * score).sum(-3)

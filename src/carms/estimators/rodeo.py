@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, slope
 from carms.estimators.double_cv import Memory, samples_with_slopes
+from carms.estimators.drawing import less_mean
 from carms.estimators.registry import register
 from carms.inputs import Distribution
 
@@ -64,7 +65,7 @@ class Rodeo(Differentiating):
         around = self._network(there, value[..., None, None].expand_as(there))
         stein = (probs.unsqueeze(-1) * around).sum(-2)
         first, second = self.scales.to(f)
-        centred = (fz - fz.mean(0)).detach().to(f.dtype)
+        centred = less_mean(fz.detach()).to(f.dtype)
         signal = centred - self._others(centred + first * (stein[..., 0].mean(-1) - at_z[..., 0]))
         moved = self._score_operator(probs, score, around[..., 1], at_z[..., 1])
         gradient: Tensor = (signal[..., None, None] * score + second * moved).mean(0)

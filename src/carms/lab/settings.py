@@ -110,12 +110,16 @@ class Settings:
         Settings alone do not: it may be costly to make, and nobody needs it to read about a run.
         """
         options = dict(_option(text) for text in self.options)
-        return make(self.estimator, samples=self.samples or self.usual_samples, **options)
+        return make(self.estimator, samples=self.samples_of(self.estimator), **options)
 
     @property
     def usual_samples(self) -> int:
         """The number of samples that the paper uses."""
         return find(self.estimator).usual_samples(self.categories)
+
+    def samples_of(self, estimator: str) -> int:
+        """The number of samples of a gradient of the run, or of one by another estimator."""
+        return self.samples or find(estimator).usual_samples(self.categories)
 
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":

@@ -1,7 +1,7 @@
 """How much a gradient varies: estimators compared at the same parameters and images."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,9 +27,11 @@ GROUPS = 10
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one estimator.
+    """Variance of the gradients of one estimator.
 
     Attributes:
+        estimator: its name.
+        samples: how many it draws per gradient.
         variance: of the gradient of the mean objective of an image with respect to its logits,
             summed over the logits, mean over the images.
         error: its standard error.
@@ -37,6 +39,7 @@ class Measured:
     """
 
     estimator: str
+    samples: int
     variance: float
     error: float
     milliseconds: float
@@ -45,13 +48,20 @@ class Measured:
 def compare_variances(
     model: LatentModel,
     images: Tensor,
-    estimators: Sequence[str],
-    samples: int,
+    estimators: Mapping[str, int],
     repetitions: int,
     seed: int,
 ) -> Iterator[Measured]:
-    """One after the other, over independent repetitions of the gradient."""
-    for name in estimators:
+    """Measure one estimator after the other, over independent repetitions of the gradient.
+
+    Args:
+        model: with the parameters at which to measure.
+        images: whose gradients are taken.
+        estimators: names, and the number of samples of each.
+        repetitions: number of gradients.
+        seed: of the random numbers, the same for all.
+    """
+    for name, samples in estimators.items():
         estimator = carms.make(name, samples=samples)
         stream = torch.Generator(images.device).manual_seed(seed)
         each = max(2, repetitions // GROUPS)
@@ -62,7 +72,8 @@ def compare_variances(
         )
         seconds = time.perf_counter() - started
         error = found.std().item() / GROUPS**0.5
-        yield Measured(name, found.mean().item(), error, 1e3 * seconds / (each * GROUPS))
+        milliseconds = 1e3 * seconds / (each * GROUPS)
+        yield Measured(name, samples, found.mean().item(), error, milliseconds)
 
 
 def gradient_variance(
