@@ -1,0 +1,1 @@
+"""Faults for the lab, one kind a file; ``benchmarks/faults.py`` runs them and counts."""
