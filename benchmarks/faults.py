@@ -14,10 +14,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-# A process may only be forked while it has a single thread.
-for library in ("OMP", "OPENBLAS", "MKL"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"
-
 from hunt.attempts import Attempt, Fault, Lab
 from hunt.children import fork, prepare
 from hunt.damage import deleted, failing, flipped, truncated

@@ -33,7 +33,7 @@ GRID = {
 }
 TIMINGS = ("milliseconds", "training_seconds", "evaluation_seconds")
 # Seconds for a sweep, and for processes to notice that their driver is gone.
-PATIENCE, FAREWELL = 300.0, 30.0
+PATIENCE, FAREWELL = 180.0, 30.0
 
 
 def worker_killed(lab: Lab) -> Iterator[Attempt]:
@@ -90,6 +90,14 @@ class _Sweep:
                 start_new_session=True,
             )
 
+    def __enter__(self) -> "_Sweep":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for pid in alive(self.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
     def workers(self) -> list[int]:
         """Its processes that train or will."""
 
@@ -110,55 +118,47 @@ class _Sweep:
             status: int | None = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             status = None
-        self.kill_all()
         return Ended(status, *(path.read_text() for path in self._logs))
-
-    def kill_all(self) -> None:
-        for pid in alive(self.process.pid):
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait()
 
 
 def _kill_worker(expected: Path, number: int, folder: Path) -> str | None:
-    chance, sweep = random.Random(f"worker {number}"), _Sweep(folder, "--workers", "2")
-    _until(sweep.begun)
-    time.sleep(chance.random())
-    workers = sweep.workers()
-    if workers:
-        os.kill(chance.choice(workers), signal.SIGKILL)
-    return _lost(expected, sweep.out, sweep.wait())
+    chance = random.Random(f"worker {number}")
+    with _Sweep(folder, "--workers", "2") as sweep:
+        _until(sweep.begun)
+        time.sleep(chance.random())
+        workers = sweep.workers()
+        if workers:
+            os.kill(chance.choice(workers), signal.SIGKILL)
+        return _lost(expected, sweep)
 
 
 def _kill_driver(expected: Path, number: int, folder: Path) -> str | None:
-    chance, sweep = random.Random(f"driver {number}"), _Sweep(folder, "--workers", "2")
-    # Half of them while workers are still importing, half of them while they train.
-    _until(sweep.begun if number % 2 else lambda: bool(sweep.workers()))
-    time.sleep(chance.random())
-    sweep.process.kill()
-    gone = _until(lambda: not sweep.workers(), FAREWELL)
-    if not gone:
-        sweep.kill_all()
-        return f"workers outlive their driver by {FAREWELL:g} seconds"
-    return _lost(expected, sweep.out, _Sweep(folder, "--workers", "2").wait())
+    with _Sweep(folder, "--workers", "2") as sweep:
+        # Half of them while workers are still importing, half of them while they train.
+        _until(sweep.begun if number % 2 else lambda: bool(sweep.workers()))
+        time.sleep(random.Random(f"driver {number}").random())
+        sweep.process.kill()
+        if not _until(lambda: not sweep.workers(), FAREWELL):
+            return f"workers outlive their driver by {FAREWELL:g} seconds"
+    with _Sweep(folder, "--workers", "2") as sweep:
+        return _lost(expected, sweep)
 
 
 def _kill_on_ray(expected: Path, victim: str, folder: Path) -> str | None:
     with _cluster() as (cluster, nodes):
-        words = ("--ray", cluster.address)
-        sweep = _Sweep(folder, *words)
-        _until(sweep.begun)
-        if victim == "worker":
-            tasks = _tasks(nodes)
-            if tasks:
-                os.kill(tasks[0], signal.SIGKILL)
-        elif victim == "node":
-            cluster.remove_node(nodes[0], allow_graceful=False)
-        else:
-            sweep.process.kill()
-            sweep.wait()
-            sweep = _Sweep(folder, *words)
-        lost = _lost(expected, sweep.out, sweep.wait())
-        return lost and f"{victim}: {lost}"
+        with _Sweep(folder, "--ray", cluster.address) as sweep:
+            _until(sweep.begun)
+            if victim == "worker":
+                for pid in _tasks(nodes)[:1]:
+                    os.kill(pid, signal.SIGKILL)
+            elif victim == "node":
+                cluster.remove_node(nodes[0], allow_graceful=False)
+            if victim != "driver":
+                lost = _lost(expected, sweep)
+                return lost and f"{victim}: {lost}"
+        with _Sweep(folder, "--ray", cluster.address) as sweep:
+            lost = _lost(expected, sweep)
+            return lost and f"{victim}: {lost}"
 
 
 @contextmanager
@@ -205,7 +205,9 @@ def _until(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     return True
 
 
-def _lost(expected: Path, out: Path, ended: Ended) -> str | None:
+def _lost(expected: Path, sweep: _Sweep) -> str | None:
+    """Why a sweep does not end with the runs that are expected; None if it does."""
+    ended, out = sweep.wait(), sweep.out
     if ended.status != 0 or not ended.quiet:
         return str(ended)
     wrong = [path.name for path in expected.iterdir() if _rows(path) != _rows(out / path.name)]
