@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hunt.attempts import Attempt, Lab, spread
+from hunt.attempts import Attempt, Lab
 from hunt.children import Ended, run
 from hunt.operations import Operations
 from hunt.runs import Undisturbed, snapshot
@@ -27,7 +27,7 @@ Harm = Callable[[Path], str]
 
 def flipped(lab: Lab) -> Iterator[Attempt]:
     """A single bit of each file is flipped."""
-    for number in range(lab.count(FLIPS)):
+    for number in range(FLIPS):
         yield from _each_file(lab, partial(_flip, number))
 
 
@@ -50,9 +50,9 @@ def failing(lab: Lab) -> Iterator[Attempt]:
             folder = Path(name)
             count = Operations(shutil.copytree(stopped, folder / "run"), reading=True)
             run(whole.command(folder / "run"), folder, count)
-        for at in spread(count.seen, lab.share):
+        for at in range(1, count.seen + 1):
             for number in (errno.EIO, errno.EACCES):
-                yield partial(_fail, whole, stopped, at + 1, number)
+                yield partial(_fail, whole, stopped, at, number)
 
 
 def _each_file(lab: Lab, harm: Harm, directories: bool = False) -> Iterator[Attempt]:

@@ -9,7 +9,7 @@ from functools import partial
 from math import ceil
 from pathlib import Path
 
-from hunt.attempts import Attempt, Lab, spread
+from hunt.attempts import Attempt, Lab
 from hunt.children import fork, run
 from hunt.runs import Undisturbed
 
@@ -31,10 +31,11 @@ def small_disks(lab: Lab) -> Iterator[Attempt]:
         sizes = [path.stat().st_size for path in whole.path.rglob("*") if path.is_file()]
         # There are never more than three checkpoints, of which two are left.
         pages = ceil(1.5 * sum(size // PAGE + 1 for size in sizes))
-        for place in spread(pages, lab.share / 2):
-            yield partial(_run_out, whole, f"size={PAGE * (place + 1)}")
-        for place in spread(len(sizes) + 8, lab.share / 2):
-            yield partial(_run_out, whole, f"nr_inodes={place + 2}")
+        for count in range(1, pages):
+            yield partial(_run_out, whole, f"size={PAGE * count}")
+        # One is the disk itself; directories and files for a moment take some.
+        for count in range(2, len(sizes) + 8):
+            yield partial(_run_out, whole, f"nr_inodes={count}")
 
 
 def _run_out(whole: Undisturbed, limit: str, folder: Path) -> str | None:

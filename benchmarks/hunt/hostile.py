@@ -76,9 +76,7 @@ Harm = Callable[[Path, Path], None]
 def hostile_directories(lab: Lab) -> Iterator[Attempt]:
     """``report``, ``plot``, ``evaluate`` and ``sweep`` of a good run beside a hostile one."""
     good, bad = lab.tasks["vae"], lab.other
-    harms = _harms()
-    chosen = [*harms][:: max(1, round(0.5 / lab.share))]
-    for name in chosen:
+    for name in _harms():
         for command in ("html", "csv", "plot", "evaluate", "sweep"):
             yield partial(_meet, good, bad, name, command)
 

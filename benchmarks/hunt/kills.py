@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from hunt.attempts import Attempt, Lab, spread
+from hunt.attempts import Attempt, Lab
 from hunt.children import Child, run
 from hunt.operations import Operations
 from hunt.runs import Undisturbed
@@ -21,21 +21,21 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def killed_anywhere(lab: Lab) -> Iterator[Attempt]:
     """SIGKILL at random moments, to the command or to one of its workers."""
     for task, whole in lab.tasks.items():
-        for number in range(lab.count(100)):
+        for number in range(100):
             yield partial(_kill_later, whole, f"{task} {number}")
 
 
 def killed_at_operations(lab: Lab) -> Iterator[Attempt]:
     """SIGKILL at every operation on a file that changes something."""
     for whole in lab.tasks.values():
-        for at in spread(whole.operations + 1, lab.share):
-            yield partial(_kill_at, whole, at + 1)
+        for at in range(1, whole.operations + 1):
+            yield partial(_kill_at, whole, at)
 
 
 def stopped(lab: Lab) -> Iterator[Attempt]:
     """SIGINT, SIGTERM and SIGHUP at random moments."""
     for task, whole in lab.tasks.items():
-        for number in range(lab.count(10)):
+        for number in range(10):
             for wanted in STOPS:
                 yield partial(_stop_later, whole, wanted, f"{task} {number} {wanted}")
 

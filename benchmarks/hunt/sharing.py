@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from hunt.attempts import Attempt, Lab, spread
+from hunt.attempts import Attempt, Lab
 from hunt.children import Child, run
 from hunt.operations import Operations
 from hunt.runs import Undisturbed, differences
@@ -18,8 +18,8 @@ def two_commands(lab: Lab) -> Iterator[Attempt]:
     """While one is held at an operation on a file, another of the same or other settings runs."""
     first = lab.tasks["vae"]
     for second in (first, lab.other):
-        for at in spread(first.operations, lab.share):
-            yield partial(_meet, first, second, at + 1)
+        for at in range(1, first.operations + 1):
+            yield partial(_meet, first, second, at)
 
 
 def _meet(first: Undisturbed, second: Undisturbed, at: int, folder: Path) -> str | None:

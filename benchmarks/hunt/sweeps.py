@@ -39,14 +39,14 @@ PATIENCE, FAREWELL = 180.0, 30.0
 def worker_killed(lab: Lab) -> Iterator[Attempt]:
     """SIGKILL to a worker of a sweep; the others and the driver go on."""
     expected = _expected(lab)
-    for number in range(lab.count(6)):
+    for number in range(6):
         yield partial(_kill_worker, expected, number)
 
 
 def driver_killed(lab: Lab) -> Iterator[Attempt]:
     """SIGKILL to the driver of a sweep: its workers end, and the same command goes on."""
     expected = _expected(lab)
-    for number in range(lab.count(6)):
+    for number in range(6):
         yield partial(_kill_driver, expected, number)
 
 
@@ -55,7 +55,7 @@ def ray_killed(lab: Lab) -> Iterator[Attempt]:
     if importlib.util.find_spec("ray") is None:
         return
     expected = _expected(lab)
-    for _ in range(lab.count(2)):
+    for _ in range(2):
         for victim in ("worker", "driver", "node"):
             yield partial(_apart, partial(_kill_on_ray, expected, victim))
 
