@@ -85,6 +85,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="number of processes")
     parser.add_argument("--page", type=Path, help="put the table on this page")
     options = parser.parse_args()
+    if options.page and options.only:
+        parser.error("the page has all faults: --page and --only do not go together")
     names = [name for name in FAULTS if any(word in name for word in options.only or [""])]
     if not names:
         parser.error(f"no such fault; there are {', '.join(FAULTS)}")
