@@ -102,6 +102,7 @@ def _meet(good: Undisturbed, bad: Undisturbed, name: str, command: str, folder: 
         lost = "changes files outside"
     if lost is None and command == "sweep":
         lost = differences(good.path, paths[0])
+        lost = lost and f"the good run is {lost} ({ended})"
         if lost is None and ended.status == 0:
             lost = differences(bad.path, paths[1])
     elif lost is None and snapshot(tree) != before:
@@ -129,13 +130,16 @@ def _read(command: str, bad: Path, tree: Path, folder: Path) -> tuple[Ended, str
 
 def _judge(command: str, ended: Ended, page: str) -> str | None:
     """What is wrong with the end of a command: a bad run may not stop ``report`` or ``plot``."""
-    said = ended.output + ended.errors + page
+    printed = ended.output + ended.errors
     stopped = ended.status != 0 and not (command in ("evaluate", "sweep") and ended.refused)
     if stopped or not ended.quiet:
         return str(ended)
-    for what, text in (("a secret", SECRET), ("an escape", "\x1b"), ("a script", "<script>alert")):
-        if text in said:
-            return f"lets {what} out"
+    if SECRET in printed + page:
+        return "lets a secret out"
+    if "\x1b" in printed:
+        return "lets an escape out"
+    if command == "html" and "<script>alert" in page:
+        return "lets a script out"
     if command == "csv" and any(cell[:1] == "=" for cell in page.replace("\n", ",").split(",")):
         return "has a cell that is a formula"
     return None
