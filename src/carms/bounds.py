@@ -6,10 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from carms.checks import check_function
 from carms.estimators.base import Draw, Objective, evaluate, plain_numerics, with_gradient_of
 from carms.estimators.drawing import independent_samples
 from carms.inputs import Distribution, Variables, check_values, probabilities
-from carms.options import whole_number
+from carms.memory import check_memory
+from carms.options import check_choice, check_flag, whole_number
 from carms.precision import computing_dtype
 
 __all__ = ["importance_bound"]
@@ -56,17 +58,21 @@ def importance_bound(
         >>> logits.grad.shape
         torch.Size([3, 4])
     """
-    if estimator not in ("vimco", "leave-one-out", "reinforce"):
-        raise ValueError(f"estimator is 'vimco', 'leave-one-out' or 'reinforce', got {estimator!r}")
+    check_choice("estimator", estimator, ("vimco", "leave-one-out", "reinforce"))
+    check_function("log_weight", log_weight)
+    check_flag("one_hot", one_hot)
     samples = whole_number("samples", samples)
     least = 1 if estimator == "reinforce" else 2
     if samples < least:
         raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")
     variables = Variables.of(logits)
+    if estimator != "reinforce":
+        shape = (samples, samples, *variables.logits.shape[:-2])
+        check_memory("weights of pairs of samples", shape, 16, variables.logits.device)
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
         draw = Draw(variables, independent_samples(probs, samples, generator))
-    values = check_values(evaluate(log_weight, draw, one_hot), draw.indices.shape)
+    values = check_values(evaluate(log_weight, draw, one_hot), draw.indices)
     bound = values.logsumexp(0) - math.log(samples)
     if not torch.is_grad_enabled():
         return bound

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -135,7 +135,8 @@ def compare(
         >>> sorted(table.to_dict()["loorf"])
         ['bias', 'evaluations', 'milliseconds', 'samples', 'standard_error', 'variance']
     """
-    if whole_number("replicates", replicates) < 2:
+    samples, replicates = whole_number("samples", samples), whole_number("replicates", replicates)
+    if replicates < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
     with torch.enable_grad():
         problem = _Problem(f, logits, one_hot, terms)
@@ -151,6 +152,10 @@ def compare(
                 estimators += ["arms"] if samples % 2 else ["arms", "disarm"]
         if isinstance(estimators, str | Estimator):
             estimators = [estimators]
+        if not isinstance(estimators, Iterable) or not (estimators := list(estimators)):
+            raise ValueError(
+                f"estimators must be one or more names or estimators, got {estimators!r}"
+            )
         runs = [_Run(problem, entry, samples, generator) for entry in estimators]
         truth = problem.exact_gradient()
         for turn in range(replicates):
@@ -242,7 +247,7 @@ class _Run:
         generator: torch.Generator | None,
     ) -> None:
         self.problem, self.generator = problem, generator
-        self.estimator = make(entry, samples=samples) if isinstance(entry, str) else entry
+        self.estimator = entry if isinstance(entry, Estimator) else make(entry, samples=samples)
         made = self.estimator
         # Parameters would never move; but a memory of past calls is a part of what is measured.
         if isinstance(entry, str) and isinstance(made, torch.nn.Module) and [*made.parameters()]:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas.base import Copula, Uniforms
+from carms.options import check_flag
 
 __all__ = ["Dirichlet", "integer_power"]
 
@@ -42,6 +43,7 @@ class Dirichlet(Copula):
 
     def __init__(self, samples: int, reflected: bool = False) -> None:
         super().__init__(samples)
+        check_flag("reflected", reflected)
         self.reflected = reflected
 
     @property

@@ -33,9 +33,9 @@ class Arms(ScoreFunction):
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, tuple[Tensor]]:
         zero = probability_of_zero(probs, "arms")
-        u = self.copula.points(zero.shape, generator, zero.dtype, zero.device)
+        u = self.copula.points_unchecked(zero.shape, generator, zero.dtype, zero.device)
         indices = (u >= zero).long()
-        both, differ = zero * (1 - zero), zero - self.copula.cdf(zero, zero)
+        both, differ = zero * (1 - zero), zero - self.copula.cdf_unchecked(zero, zero)
         # Where two samples cannot differ there is nothing to correct.
         return indices, (torch.where(differ > 0, both / differ, 0).to(probs.dtype),)
 

@@ -9,6 +9,7 @@ from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
 from carms.evaluations import distinct
 from carms.gumbel import exponentials
+from carms.memory import check_memory
 from carms.pairs import pair_index
 from carms.randomness import uniform
 
@@ -41,6 +42,9 @@ class Arsm(Direct):
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        exchanges = probs.shape[-1] * (probs.shape[-1] - 1) // 2 + 1
+        shape = (self.samples, *probs.shape, exchanges)
+        check_memory("exchanges of categories", shape, 2 * probs.itemsize, probs.device)
         swaps, _ = _swaps(probs.shape[-1], probs.device)
         times = exponentials((self.samples, *probs.shape), probs, generator)
         swapped = times[..., swaps]

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.checks import check_function
 from carms.inputs import Distribution, Variables, check_terms, check_values
 from carms.one_hot import one_hot
+from carms.options import check_flag
 
 __all__ = [
     "Draw",
@@ -34,12 +36,14 @@ class Draw:
         indices: ``[N, *batch, D]`` categories.
         extra: what the estimator has to remember of the draw beside the indices.
         relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
+        maker: the estimator that drew them.
     """
 
     variables: Variables
     indices: Tensor
     extra: tuple[Tensor, ...] = ()
     relaxed: Tensor | None = None
+    maker: "Estimator | None" = None
 
     @property
     def z(self) -> Any:
@@ -47,7 +51,9 @@ class Draw:
         of a Bernoulli, zeros and ones ``[N, *batch, D]``; of groups, a tuple of these.
         """
         if self.relaxed is not None:
-            return self.variables.soft_samples(self.relaxed)
+            # Of a leaf a copy, since `f` may write on what it is given.
+            z = self.relaxed.clone() if self.relaxed.is_leaf else self.relaxed
+            return self.variables.soft_samples(z)
         return self.variables.samples(self.indices)
 
     def one_hot(self, dtype: torch.dtype) -> Tensor:
@@ -94,6 +100,7 @@ class Estimator(ABC):
             terms: ``[K, D]``, True where a term depends on a variable; ``f`` then returns the
                 terms ``[N, *batch, K]`` of a sum.
         """
+        check_function("f", f)
         self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
         self._check_terms(draw, terms)
@@ -111,19 +118,24 @@ class Estimator(ABC):
 
     def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
         """``fz`` as it is, if it has a value for each sample, and each term if there are any."""
+        if not isinstance(draw, Draw):
+            raise TypeError(f"draw must come from {self}.sample, got {type(draw).__name__}")
+        if draw.maker is not self:
+            raise ValueError(f"the draw was made by {draw.maker}, and not by this {self}")
         if terms is None:
-            return check_values(fz, draw.indices.shape)
+            return check_values(fz, draw.indices)
         self._check_terms(draw, terms)
-        return check_values(fz, draw.indices.shape, len(terms))
+        return check_values(fz, draw.indices, len(terms))
 
     def _check_terms(self, draw: Draw, terms: Tensor | None) -> None:
         if terms is None:
             return
         if self.no_terms:
             raise ValueError(f"{self} takes no terms: {self.no_terms}; let f return their sum")
-        check_terms(terms, draw.indices.shape[-1])
+        check_terms(terms, draw.indices)
 
     def _check_one_hot(self, one_hot: bool) -> None:
+        check_flag("one_hot", one_hot)
         if not one_hot and not self.black_box:
             raise ValueError(
                 f"{self} differentiates f with respect to one-hot samples: one_hot=False is not "
@@ -137,7 +149,15 @@ class Estimator(ABC):
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
     """What ``f`` makes of the samples, or of their indices; groups are an argument each."""
     seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
-    return f(*seen) if draw.variables.groups else f(seen)
+    arguments = seen if draw.variables.groups else (seen,)
+    if draw.indices.shape[1:-1].numel():
+        return f(*arguments)
+    try:
+        return f(*arguments)
+    except Exception as error:
+        shapes = " and ".join(str(list(each.shape)) for each in arguments)
+        error.add_note(f"The batch is empty: f was given samples of shape {shapes}.")
+        raise
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:

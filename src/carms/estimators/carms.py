@@ -31,11 +31,16 @@ class Carms(ScoreFunction):
     """
 
     def __init__(self, coupling: Coupling, groups: int = 1) -> None:
-        if whole_number("groups", groups) < 1:
-            raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")
+        if not isinstance(coupling, Coupling):
+            raise TypeError(
+                "coupling must be a Coupling such as InverseCDF(Circular(samples=8)), "
+                f"got {coupling!r}"
+            )
         self.coupling = coupling
-        self.groups = groups
-        self.samples = coupling.samples * groups
+        self.groups = whole_number("groups", groups)
+        if self.groups < 1:
+            raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")
+        self.samples = coupling.samples * self.groups
         self.unbiased = coupling.exact
 
     def _draw(

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from carms.checks import check_function
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.estimators.base import (
@@ -122,6 +123,7 @@ class CarmsT(torch.nn.Module, Estimator):
         one_hot: bool = True,
         terms: Tensor | None = None,
     ) -> Tensor:
+        check_function("f", f)
         variables = Variables.of(logits)
         if not self._one_pass(variables.logits):
             return super().expectation(f, logits, generator, one_hot=one_hot, terms=terms)
@@ -131,7 +133,7 @@ class CarmsT(torch.nn.Module, Estimator):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
             z, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
-        draw = Draw(variables, indices, memory, relaxed=z)
+        draw = Draw(variables, indices, memory, relaxed=z, maker=self)
         self._check_terms(draw, terms)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         if values.dtype.itemsize < 4:
@@ -155,7 +157,7 @@ class CarmsT(torch.nn.Module, Estimator):
         variables = Variables.of(logits)
         indices, memory = self._draw(variables, generator)
         hard = as_one_hot(indices, memory.probs.shape[-1], memory.probs.dtype)
-        return Draw(variables, indices, memory, relaxed=leaf(hard, variables))
+        return Draw(variables, indices, memory, relaxed=leaf(hard, variables), maker=self)
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         values, memory = self._check_values(draw, fz, terms), draw.extra

@@ -7,7 +7,7 @@ from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
 from carms.evaluations import neighbour_table, neighbours
 from carms.gumbel import exponentials, perturbed
-from carms.options import real_number
+from carms.options import positive_number, real_number
 
 __all__ = ["DirectArgmax"]
 
@@ -34,10 +34,11 @@ class DirectArgmax(Direct):
     def __init__(self, samples: int = 1, epsilon: float = 1.0) -> None:
         if samples < 1:
             raise ValueError(f"direct-argmax needs at least 1 sample, got samples={samples}")
-        if not 0 < abs(real_number("epsilon", epsilon)) < float("inf"):
-            raise ValueError(f"epsilon must be finite and not zero, got {epsilon}")
         self.samples = samples
-        self.epsilon = epsilon
+        self.epsilon = real_number("epsilon", epsilon)
+        if not self.epsilon:
+            raise ValueError(f"epsilon must be finite and not zero, got {epsilon}")
+        positive_number("the size of epsilon", abs(self.epsilon))
 
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None

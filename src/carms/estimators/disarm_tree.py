@@ -7,6 +7,7 @@ from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
+from carms.options import check_choice
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -39,8 +40,7 @@ class DisarmTree(Direct):
             raise ValueError(
                 f"disarm-tree draws pairs: samples must be even, got samples={samples}"
             )
-        if tree not in ("balanced", "stick-breaking"):
-            raise ValueError(f"tree is 'balanced' or 'stick-breaking', got {tree!r}")
+        check_choice("tree", tree, ("balanced", "stick-breaking"))
         self.samples = samples
         self.tree = tree
 

@@ -1,26 +1,29 @@
 """Double control variates."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, plain_numerics
+from carms.estimators.base import Draw, Estimator, plain_numerics
 from carms.estimators.differentiating import Differentiating, leaf, slope
 from carms.estimators.drawing import independent_samples
 from carms.inputs import Distribution, Variables, probabilities
+from carms.options import real_number
 
 __all__ = ["DoubleCV", "samples_with_slopes"]
 
 
 def samples_with_slopes(
-    logits: Distribution, samples: int, generator: torch.Generator | None
+    maker: Estimator, logits: Distribution, generator: torch.Generator | None
 ) -> Draw:
     """Independent one-hot samples with respect to which ``f`` can be differentiated."""
     variables = Variables.of(logits)
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
-        draw = Draw(variables, independent_samples(probs, samples, generator), (probs,))
+        draw = Draw(variables, independent_samples(probs, maker.samples, generator), (probs,))
         hard = draw.one_hot(probs.dtype)
-    return Draw(variables, draw.indices, (probs,), relaxed=leaf(hard, variables))
+    return replace(draw, relaxed=leaf(hard, variables), maker=maker)
 
 
 class DoubleCV(torch.nn.Module, Differentiating):
@@ -45,10 +48,10 @@ class DoubleCV(torch.nn.Module, Differentiating):
         if samples < 2:
             raise ValueError(f"double-cv needs at least 2 samples, got samples={samples}")
         self.samples = samples
-        self.scale = torch.nn.Parameter(torch.tensor(float(scale)))
+        self.scale = torch.nn.Parameter(torch.tensor(real_number("scale", scale)))
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        return samples_with_slopes(logits, self.samples, generator)
+        return samples_with_slopes(self, logits, generator)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         assert draw.relaxed is not None

@@ -27,7 +27,8 @@ class Drawing(Estimator):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
         with plain_numerics(variables.logits):
-            return Draw(variables, *self._draw(probabilities(variables.logits), generator))
+            indices, extra = self._draw(probabilities(variables.logits), generator)
+            return Draw(variables, indices, extra, maker=self)
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from carms.estimators.base import Draw, Estimator
 from carms.inputs import Distribution, Variables, holds, probabilities
+from carms.memory import check_memory
 from carms.precision import computing_dtype
 
 __all__ = ["MAX_CONFIGURATIONS", "Exact"]
@@ -35,13 +36,16 @@ class Exact(Estimator):
                 f"exact enumerates at most {MAX_CONFIGURATIONS:,} configurations, got C^D = "
                 f"{categories}^{count}"
             )
+        shape = (categories**count, *variables.logits.shape)
+        check_memory("all configurations", shape, 4, variables.logits.device)
         one = torch.arange(categories, device=variables.logits.device)
         grid = torch.cartesian_prod(*[one] * count) if count else one.new_zeros(1, 0)
         grid = grid.reshape(len(grid), *[1] * len(batch), count).expand(-1, *batch, -1)
         if holds(lambda: (probs > 0).all()):
-            return Draw(variables, grid, (grid,))
+            return Draw(variables, grid, (grid,), maker=self)
         possible = (probs > 0).expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1)).squeeze(-1)
-        return Draw(variables, torch.where(possible, grid, probs.argmax(-1)), (grid,))
+        points = torch.where(possible, grid, probs.argmax(-1))
+        return Draw(variables, points, (grid,), maker=self)
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)

@@ -6,7 +6,7 @@ from torch import Tensor
 from carms.couplings.partition import Partition
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
-from carms.options import real_number
+from carms.options import positive_number
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -36,10 +36,8 @@ class FiniteDifference(Direct):
     def __init__(self, samples: int = 4, step: float = 0.3) -> None:
         if samples < 1:
             raise ValueError(f"finite-difference needs at least 1 sample, got samples={samples}")
-        if not 0 < real_number("step", step) < float("inf"):
-            raise ValueError(f"step must be positive and finite, got {step}")
         self.samples = samples
-        self.step = step
+        self.step = positive_number("step", step)
 
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None

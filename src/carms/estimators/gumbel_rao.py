@@ -7,11 +7,10 @@ from torch import Tensor
 
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed_given
-from carms.options import whole_number
+from carms.options import positive_number, whole_number
 
 __all__ = ["GumbelRao", "Noise", "averaged_slope", "check_draws"]
 
@@ -26,7 +25,8 @@ class Noise(NamedTuple):
 
 def check_draws(draws: int) -> int:
     """The number of draws of the noise, if it is one."""
-    if whole_number("draws", draws) < 1:
+    draws = whole_number("draws", draws)
+    if draws < 1:
         raise ValueError(f"at least 1 draw of the noise is needed, got draws={draws}")
     return draws
 
@@ -78,7 +78,7 @@ class GumbelRao(HardSamples):
         coupling: str | Coupling = INDEPENDENT,
     ) -> None:
         super().__init__(samples, coupling)
-        self.temperature = check_temperature(temperature)
+        self.temperature = positive_number("temperature", temperature)
         self.draws = check_draws(draws)
 
     def _reparameterise(

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
+from carms.memory import check_memory
 
 __all__ = ["Indecater"]
 
@@ -34,6 +35,8 @@ class Indecater(Direct):
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         *batch, count, categories = probs.shape
+        shape = (self.samples, *probs.shape, count)
+        check_memory("samples for each category", shape, 8, probs.device)
         z = independent_samples(probs, self.samples * max(1, count), generator)
         if count == 0:
             return z, (probs,)

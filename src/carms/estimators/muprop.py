@@ -41,7 +41,8 @@ class MuProp(Differentiating):
             hard = Draw(variables, z).one_hot(probs.dtype)
         mean = leaf(probs.unsqueeze(0), variables)
         indices = torch.cat((probs.argmax(-1).unsqueeze(0), z))
-        return Draw(variables, indices, (mean, hard), relaxed=torch.cat((mean, hard)))
+        relaxed = torch.cat((mean, hard))
+        return Draw(variables, indices, (mean, hard), relaxed, maker=self)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         mean, hard = draw.extra

@@ -7,10 +7,9 @@ from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, leaf, slope
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, probabilities
-from carms.options import real_number
+from carms.options import positive_number, real_number
 from carms.precision import computing_dtype
 
 __all__ = ["Rebar", "Relaxation"]
@@ -118,7 +117,7 @@ class Rebar(torch.nn.Module, Differentiating):
         if samples < 1:
             raise ValueError(f"rebar needs at least 1 sample, got samples={samples}")
         self.samples = samples
-        check_temperature(temperature)
+        temperature = positive_number("temperature", temperature)
         self.log_temperature = torch.nn.Parameter(torch.tensor(temperature).log())
         self.scale = torch.nn.Parameter(torch.tensor(real_number("scale", scale)))
 
@@ -133,6 +132,7 @@ class Rebar(torch.nn.Module, Differentiating):
             torch.cat((indices, indices)),
             relaxation,
             relaxed=torch.cat((relaxation.hard, relaxation.soft)),
+            maker=self,
         )
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:

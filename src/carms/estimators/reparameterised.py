@@ -32,10 +32,10 @@ class Reparameterised(Estimator):
         with torch.autocast(probs.device.type, enabled=False):
             wide = variables.logits.to(probs.dtype)
             indices, relaxed = self._reparameterise(wide, probs, generator)
-            draw = Draw(variables, indices)
-            return replace(
-                draw, relaxed=relaxed if self.soft else draw.one_hot(wide.dtype) + relaxed
-            )
+            draw = Draw(variables, indices, maker=self)
+            # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
+            z = relaxed.clone() if self.soft else draw.one_hot(wide.dtype) + relaxed
+            return replace(draw, relaxed=z)
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)

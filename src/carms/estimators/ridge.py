@@ -8,7 +8,8 @@ from torch import Tensor
 from carms.estimators.base import Draw
 from carms.estimators.cross_fit import Past, cross_fit, moments
 from carms.estimators.drawing import Direct, independent_samples
-from carms.options import real_number
+from carms.memory import check_memory
+from carms.options import positive_number
 from carms.precision import precise_dtype
 
 __all__ = ["Ridge"]
@@ -55,13 +56,13 @@ class Ridge(torch.nn.Module, Direct):
         super().__init__()
         if samples < 2:
             raise ValueError(f"ridge needs at least 2 samples, got samples={samples}")
-        if not 0 < real_number("penalty", penalty) < float("inf"):
-            raise ValueError(f"penalty must be positive and finite, got {penalty}")
         self.samples = samples
-        self.penalty = penalty
+        self.penalty = positive_number("penalty", penalty)
         self.past = Past(terms=1)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
+        shape = (*probs.shape[:-2], self.samples, self.samples)
+        check_memory("regressions on samples", shape, 16, probs.device)
         memory = Memory(probs, self.past.of(probs))
         return independent_samples(probs, self.samples, generator), memory
 

@@ -7,6 +7,7 @@ from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, slope
 from carms.estimators.double_cv import samples_with_slopes
 from carms.inputs import Distribution
+from carms.options import MOST_UNITS, whole_number
 
 __all__ = ["Rodeo"]
 
@@ -38,13 +39,14 @@ class Rodeo(nn.Module, Differentiating):
         if samples < 2:
             raise ValueError(f"rodeo needs at least 2 samples, got samples={samples}")
         self.samples = samples
+        hidden = whole_number("hidden", hidden, least=1, most=MOST_UNITS)
         source = torch.Generator().manual_seed(0)
         self.inner = nn.Parameter(torch.randn(3, hidden, generator=source) / 3**0.5)
         self.outer = nn.Parameter(torch.randn(hidden, 2, generator=source) / hidden**0.5)
         self.scales = nn.Parameter(torch.zeros(2))
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        return samples_with_slopes(logits, self.samples, generator)
+        return samples_with_slopes(self, logits, generator)
 
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         assert draw.relaxed is not None
