@@ -25,7 +25,7 @@ _MOST = 2**31 - 1
 _LARGEST, _SMALLEST = 1e18, 1e-18
 
 
-def whole_number(name: str, value: Any, least: int = -_MOST, most: int = _MOST) -> int:
+def whole_number(name: str, value: Any, least: int | None = None, most: int = _MOST) -> int:
     """The value as an integer, if it is one of any library's.
 
     Examples:
@@ -41,7 +41,7 @@ def whole_number(name: str, value: Any, least: int = -_MOST, most: int = _MOST) 
         pass
     if number is None:
         raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if number < least:
+    if least is not None and number < least:
         raise ValueError(f"{name} must be at least {least:,}, got {number:,}")
     if number > most:
         raise ValueError(f"{name} must be at most {most:,}, got {number:,}")

@@ -215,7 +215,7 @@ def uniform_step(tokens, cache):
         ({"samples": 1}, ValueError, "at least 2 samples, got samples=1"),
         ({"samples": 0}, ValueError, "at least 2 samples, got samples=0"),
         ({"length": 0}, ValueError, "at least 1 token, got length=0"),
-        ({"copula": "gaussian"}, ValueError, "copula is 'circular' or 'independent', got 'gaussian'"),
+        ({"copula": "gaussian"}, ValueError, "or 'independent', got 'gaussian'"),
         ({"epsilon": 1.5}, ValueError, "epsilon is a probability, got 1.5"),
         ({"epsilon": float("nan")}, ValueError, "epsilon must be a number, got nan"),
         ({"temperature": 0}, ValueError, "temperature must be positive and finite, got 0"),

@@ -37,6 +37,9 @@ _SINGLE_NODES = {
 }
 _DOUBLE_NODES = {2: (40, 20, 4), 3: (16, 12, 3)}
 
+# The most draws for an estimated table.
+_MOST_EXTRA = 65_536
+
 
 class GumbelMax(Coupling):
     """``argmax_c (log p_c - log(-log u_c))`` with a copula draw for each category.
@@ -162,7 +165,7 @@ class BiasedGumbelMax(GumbelMax):
 
     def __init__(self, copula: Copula, extra: int = 0) -> None:
         super().__init__(copula)
-        self.extra = whole_number("extra", extra)
+        self.extra = whole_number("extra", extra, most=_MOST_EXTRA)
         if self.extra < 0:
             raise ValueError(f"extra is a number of draws, got {extra}")
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
+from carms.memory import check_memory
 from carms.options import check_choice
 from carms.precision import precise_dtype
 from carms.randomness import uniform
@@ -56,6 +57,7 @@ class DisarmTree(Direct):
         """
         categories, pairs = probs.shape[-1], self.samples // 2
         wide = precise_dtype(probs.device)
+        check_memory("walkers", (2, pairs, *probs.shape[:-1]), 64, probs.device)
         ends = torch.nn.functional.pad(probs.cumsum(-1, dtype=wide), (1, 0))
         ends = ends.expand(2, pairs, *ends.shape)
 

@@ -69,8 +69,8 @@ class Relax(nn.Module, Differentiating):
     def _control(self, soft: Tensor, expected: torch.Size) -> Tensor:
         """What the network makes of soft samples ``[N, *batch, D C]``: ``[N, *batch]``."""
         claim = (
-            f"the network of relax must map {soft.dtype} {list(soft.shape)} to "
-            f"{[*expected, 1]} and depend on its input"
+            f"the network of relax must map {list(soft.shape)} to {[*expected, 1]} in {soft.dtype} "
+            "and depend on its input"
         )
         try:
             control = self.network(soft)
