@@ -114,14 +114,8 @@ class Fuzz:
         if self.maybe():
             given = self.odd_tensor(*shape)
             if isinstance(given, Tensor) and self.maybe(0.3):
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
-                    kind = self.pick(Categorical, OneHotCategorical, Bernoulli)
-                    name = self.pick("logits", "probs")
-                    try:
-                        return kind(**{name: given}, validate_args=False)
-                    except (ValueError, RuntimeError, TypeError, AttributeError):
-                        return given
+                family = self.pick(Categorical, OneHotCategorical, Bernoulli)
+                return _distribution(family, self.pick("logits", "probs"), given)
             return given
         given = self.tensor(*shape)
         change = self.random.random()
@@ -130,7 +124,7 @@ class Fuzz:
         elif change < 0.15:
             given = given * 30
         elif change < 0.2:
-            given = given.clamp(-1, 1) * torch.finfo(given.dtype).max
+            given = given.clamp(-1, 1) * torch.finfo(given.dtype).max ** 0.5
         elif change < 0.25:
             given = given.movedim(0, -1).contiguous().movedim(-1, 0)
         elif change < 0.3:
@@ -139,11 +133,11 @@ class Fuzz:
             given = given.detach().requires_grad_()
         kind = self.random.random()
         if kind < 0.05:
-            return Categorical(logits=given, validate_args=False)
+            return _distribution(Categorical, "probs", given.softmax(-1))
         if kind < 0.1:
-            return OneHotCategorical(probs=given.softmax(-1), validate_args=False)
+            return _distribution(OneHotCategorical, "logits", given)
         if kind < 0.15:
-            return Bernoulli(logits=given, validate_args=False)
+            return _distribution(Bernoulli, "logits", given)
         return given
 
     def distribution(self):
@@ -552,11 +546,20 @@ def _variables(given):
 
 
 def _shape(given):
-    if isinstance(given, Bernoulli | Categorical):
-        return (*given.batch_shape, 2)
-    if isinstance(given, OneHotCategorical):
-        return (*given.batch_shape, *given.event_shape)
-    return tuple(given.shape) if isinstance(given, Tensor) and not given.is_nested else None
+    binary = isinstance(given, Bernoulli)
+    given = getattr(given, "_categorical", given)
+    given = given._param if isinstance(given, Bernoulli | Categorical) else given
+    if not isinstance(given, Tensor) or given.is_nested:
+        return None
+    return (*given.shape, 2) if binary else tuple(given.shape)
+
+
+def _distribution(family, name, given):
+    """The distribution, if torch makes it, or else what it was to be made of."""
+    try:
+        return family(**{name: given}, validate_args=False)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return given
 
 
 def _checked(value, logits):
@@ -655,7 +658,7 @@ def run(seed, calls):
             found = outcome(fuzz, surface)
         counts[found if found in ("right", "refused", "of f") else "wrong"] += 1
         if found not in ("right", "refused", "of f"):
-            wrong.append(f"{surface}({', '.join(fuzz.said)})\n{found}")
+            wrong.append(f"{seed}-{number}: {surface}({', '.join(fuzz.said)})\n{found}")
     return counts, wrong
 
 

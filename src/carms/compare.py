@@ -178,7 +178,7 @@ class _Problem:
         self._binary = [group.binary for group in groups]
         self._leaves = [_leaf(group) for group in groups]
         own = tuple(
-            Bernoulli(logits=leaf) if binary else leaf
+            Bernoulli(logits=leaf, validate_args=False) if binary else leaf
             for leaf, binary in zip(self._leaves, self._binary, strict=True)
         )
         self.variables: Distribution = own if variables.groups else own[0]

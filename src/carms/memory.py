@@ -37,7 +37,9 @@ def check_memory(what: str, shape: Sequence[int], itemsize: int, device: torch.d
     """
     if torch.compiler.is_compiling():  # sizes may not be known
         return
-    needed, there = itemsize * math.prod(shape), _memory_of(device.type)
+    # There may be something for each sample even where the batch is empty.
+    needed = itemsize * math.prod(max(1, size) for size in shape)
+    there = _memory_of(device.type)
     if needed > there:
         raise ValueError(
             f"{what} of shape {list(shape)} would take at least {needed / 1e9:,.0f} GB of memory, "

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from carms.checks import check_function
 from carms.inputs import Distribution, Variables, check_terms, check_values
-from carms.memory import check_memory
 from carms.one_hot import one_hot
 from carms.options import check_flag
 
@@ -149,8 +148,6 @@ class Estimator(ABC):
 
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
     """What ``f`` makes of the samples, or of their indices; groups are an argument each."""
-    # Of no variables too there are values.
-    check_memory("values of f", draw.indices.shape[:-1], 8, draw.indices.device)
     seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
     arguments = seen if draw.variables.groups else (seen,)
     if draw.indices.shape[1:-1].numel():
