@@ -591,12 +591,12 @@ def _is_ours(error):
     """Raised by a ``raise`` of this package, not by what it called."""
     if type(error) not in (ValueError, TypeError):
         return False
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     last = error.__traceback__
     while last.tb_next:
         last = last.tb_next
-    opcode = frame.f_code.co_code[last.tb_lasti]
-    return frame.f_code.co_filename.startswith(PACKAGE) and dis.opname[opcode] == "RAISE_VARARGS"
+    code = last.tb_frame.f_code
+    raised = dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
+    return raised and code.co_filename.startswith(PACKAGE)
 
 
 def _is_of_f(error):
