@@ -6,10 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from carms.checks import check_function
 from carms.estimators.base import Objective, evaluate, plain_numerics, with_gradient_of
 from carms.estimators.reinforce import Reinforce
-from carms.inputs import Distribution, check_values
-from carms.options import whole_number
+from carms.inputs import Distribution, Variables, check_values
+from carms.memory import check_memory
+from carms.options import check_choice, check_flag, whole_number
 from carms.precision import computing_dtype
 
 __all__ = ["importance_bound"]
@@ -56,14 +58,19 @@ def importance_bound(
         >>> logits.grad.shape
         torch.Size([3, 4])
     """
-    if estimator not in ("vimco", "leave-one-out", "reinforce"):
-        raise ValueError(f"estimator is 'vimco', 'leave-one-out' or 'reinforce', got {estimator!r}")
+    check_choice("estimator", estimator, ("vimco", "leave-one-out", "reinforce"))
+    check_function("log_weight", log_weight)
+    check_flag("one_hot", one_hot)
     samples = whole_number("samples", samples)
     least = 1 if estimator == "reinforce" else 2
     if samples < least:
         raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")
+    if estimator != "reinforce":
+        given = Variables.of(logits).logits
+        shape = (samples, samples, *given.shape[:-2])
+        check_memory("weights of pairs of samples", shape, 16, given.device)
     draw = Reinforce(samples).sample(logits, generator)
-    values = check_values(evaluate(log_weight, draw, one_hot), draw.indices.shape)
+    values = check_values(evaluate(log_weight, draw, one_hot), draw.indices)
     bound = values.logsumexp(0) - math.log(samples)
     if not torch.is_grad_enabled():
         return bound

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from html import escape
@@ -136,7 +136,7 @@ def compare(
         >>> sorted(table.to_dict()["loorf"])
         ['bias', 'evaluations', 'milliseconds', 'samples', 'standard_error', 'variance']
     """
-    replicates = whole_number("replicates", replicates)
+    samples, replicates = whole_number("samples", samples), whole_number("replicates", replicates)
     if replicates < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
     with torch.enable_grad():
@@ -153,6 +153,10 @@ def compare(
                 estimators += ["arms"] if samples % 2 else ["arms", "disarm"]
         if isinstance(estimators, str | Estimator):
             estimators = [estimators]
+        if not isinstance(estimators, Iterable) or not (estimators := list(estimators)):
+            raise ValueError(
+                f"estimators must be one or more names or estimators, got {estimators!r}"
+            )
         runs = [_Run(problem, entry, samples, generator) for entry in estimators]
         truth = problem.exact_gradient()
         for turn in range(replicates):
@@ -175,7 +179,7 @@ class _Problem:
         self._binary = [group.binary for group in groups]
         self._leaves = [_leaf(group) for group in groups]
         own = tuple(
-            Bernoulli(logits=leaf) if binary else leaf
+            Bernoulli(logits=leaf, validate_args=False) if binary else leaf
             for leaf, binary in zip(self._leaves, self._binary, strict=True)
         )
         self.variables: Distribution = own if variables.groups else own[0]
@@ -245,7 +249,8 @@ class _Run:
     ) -> None:
         self.problem, self.generator = problem, generator
         # A copy: what it remembers of these calls is not for the calls that its owner makes.
-        self.estimator = make(entry, samples=samples) if isinstance(entry, str) else deepcopy(entry)
+        given = isinstance(entry, Estimator)
+        self.estimator = deepcopy(entry) if given else make(entry, samples=samples)
         made = self.estimator
         # Parameters would never move; but a memory of past calls is a part of what is measured.
         if isinstance(entry, str) and made.learned:

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from carms.memory import check_memory
+
 __all__ = ["distinct", "neighbour_table", "neighbours", "summed_gradient"]
 
 
@@ -60,6 +62,8 @@ def neighbours(z: Tensor, probs: Tensor) -> Tensor:
     variable: ``[N + N D (C - 1), *batch, D]``. An impossible one is replaced by the point itself.
     """
     samples, variables, categories = z.shape[0], z.shape[-1], probs.shape[-1]
+    shape = (*z.shape, categories - 1, variables)
+    check_memory("neighbours of samples", shape, 2 * z.itemsize, z.device)
     shift = torch.arange(1, categories, device=z.device)
     other = (z.unsqueeze(-1) + shift) % categories
     possible = probs.expand(samples, *probs.shape).gather(-1, other) > 0

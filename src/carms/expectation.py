@@ -32,7 +32,9 @@ def expectation(
 
     Args:
         f: takes samples ``[N, *batch, D, C]``, one-hot, and returns values ``[N, *batch]``. With a
-            Bernoulli, samples are zeros and ones ``[N, *batch, D]``.
+            Bernoulli, samples are zeros and ones ``[N, *batch, D]``. Values are a dense tensor of
+            finite floats on the device of the samples. It may write on its samples, return a view
+            of them, and is called even if the batch is empty.
         logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
             is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``. Or a tuple
             of these, groups of variables with different numbers of categories: ``f`` then takes
@@ -50,6 +52,10 @@ def expectation(
 
     Returns:
         ``[*batch]``.
+
+    Raises:
+        ValueError: or TypeError, that says what was expected and what came; also where samples
+            would take more than all the memory of the machine.
 
     Examples:
         >>> logits = torch.zeros(3, 4, requires_grad=True)  # three variables of four categories

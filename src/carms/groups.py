@@ -1,6 +1,7 @@
 """Groups of variables with different numbers of categories, side by side in one tensor."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -27,5 +28,9 @@ def join(groups: Sequence[Tensor]) -> Tensor:
 
 def split(z: Tensor, groups: Sequence[Tensor]) -> list[Tensor]:
     """The parts ``[..., D, C]`` of ``z [..., sum of D, largest C]`` that belong to the groups."""
-    parts = z.split([logits.shape[-2] for logits in groups], -2)
-    return [part[..., : logits.shape[-1]] for part, logits in zip(parts, groups, strict=True)]
+    # Not by `torch.split`: what it returns cannot be written on with autograd.
+    ends = accumulate(logits.shape[-2] for logits in groups)
+    return [
+        z[..., end - logits.shape[-2] : end, : logits.shape[-1]]
+        for end, logits in zip(ends, groups, strict=True)
+    ]

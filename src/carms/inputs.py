@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
+from carms.checks import check_floats, check_integers, check_mask, check_place
 from carms.groups import join, split
 from carms.one_hot import one_hot
 from carms.precision import computing_dtype
@@ -17,6 +18,7 @@ from carms.softmax import softmax
 __all__ = [
     "Distribution",
     "Variables",
+    "check_categories",
     "check_probs",
     "check_terms",
     "check_values",
@@ -71,24 +73,26 @@ class Variables:
             return _side_by_side(tuple(map(Variables.of, given)))
         if isinstance(given, Bernoulli):
             return Variables(_bernoulli_logits(given), binary=True)
-        logits = _categorical_logits(given) if isinstance(given, Categorical) else given
-        if isinstance(given, OneHotCategorical):
+        if isinstance(given, Categorical):
+            logits = _categorical_logits(given)
+        elif isinstance(given, OneHotCategorical):
             logits = _categorical_logits(given._categorical)
-        if not isinstance(logits, Tensor):
+        elif isinstance(given, Tensor):
+            logits = check_floats("logits", given)
+        else:
             raise TypeError(
                 "logits must be a tensor or a Categorical, OneHotCategorical or Bernoulli "
                 f"distribution, or a tuple of these, got {type(given).__name__}"
             )
-        if not logits.is_floating_point():
-            raise TypeError(f"logits must be floating point, got {logits.dtype}")
-        shape = list(logits.shape)
         if logits.ndim < 2:
             raise ValueError(
-                f"logits must be [*batch, D, C] (D variables of C categories), got shape {shape}; "
-                "for a single variable, use logits.unsqueeze(-2)"
+                "logits must be [*batch, D, C] (D variables of C categories), got shape "
+                f"{list(logits.shape)}; for a single variable, use logits.unsqueeze(-2)"
             )
         if logits.shape[-1] < 2:
-            raise ValueError(f"a variable needs at least 2 categories, got logits of shape {shape}")
+            raise ValueError(
+                f"a variable needs at least 2 categories, got logits of shape {list(logits.shape)}"
+            )
         return Variables(logits)
 
 
@@ -104,6 +108,8 @@ def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
             "all groups must have the same batch shape, as in [*batch, D, C]; got "
             f"{' and '.join(map(str, batches))}"
         )
+    for group in groups:
+        check_place("each group", group.logits, "the first is", groups[0].logits)
     return Variables(join([group.logits for group in groups]), groups=groups)
 
 
@@ -125,6 +131,7 @@ def _bernoulli_logits(given: Bernoulli) -> Tensor:
 
 def _made_of_probs(given: Categorical | Bernoulli) -> bool:
     """Not of logits: torch makes the one of the other when asked, clamps it and keeps it."""
+    check_floats("the parameter of the distribution", given._param)
     return given._param is vars(given).get("probs")
 
 
@@ -153,8 +160,7 @@ def check_probs(probs: object) -> Tensor:
     """Non-negative ``[*batch, C]``, not necessarily normalised, in single precision or more."""
     if not isinstance(probs, Tensor):
         raise TypeError(f"probs must be a tensor [*batch, C], got {type(probs).__name__}")
-    if not probs.is_floating_point():
-        raise TypeError(f"probs must be floating point, got {probs.dtype}")
+    check_floats("probs", probs)
     if probs.ndim < 1 or probs.shape[-1] < 2:
         raise ValueError(
             f"probs must be [*batch, C] with at least 2 categories, got shape {list(probs.shape)}"
@@ -169,12 +175,43 @@ def check_probs(probs: object) -> Tensor:
     return probs
 
 
-def check_terms(terms: object, variables: int) -> Tensor:
-    """Which term depends on which variable: zeros and ones ``[K, D]``, at least a one for each."""
+def check_categories(indices: object, probs: Tensor) -> Tensor:
+    """Drawn categories ``[N, *batch]`` of ``probs [*batch, C]``, as long integers."""
+    indices = check_integers("indices", indices).long()
+    batch, categories = probs.shape[:-1], probs.shape[-1]
+    if indices.ndim != probs.ndim or indices.shape[1:] != batch:
+        wanted = ", ".join(map(str, ("N", *batch)))
+        raise ValueError(
+            f"indices must be [N, *batch] = [{wanted}] for probs of shape {list(probs.shape)}, "
+            f"got shape {list(indices.shape)}"
+        )
+    check_place("indices", indices, "probs are", probs)
+    if holds(lambda: ((indices < 0) | (indices >= categories)).any()):
+        raise ValueError(
+            f"indices must be from 0 to {categories - 1}, one of the {categories} categories, got "
+            f"some from {int(indices.min())} to {int(indices.max())}"
+        )
+    if holds(lambda: (probs.gather(-1, indices.movedim(0, -1)) == 0).any()):
+        raise ValueError(
+            "indices must be of categories that can be drawn, got one whose probability is zero"
+        )
+    return indices
+
+
+def check_terms(terms: object, indices: Tensor) -> Tensor:
+    """Which term depends on which variable: zeros and ones ``[K, D]``, at least a one for each.
+
+    Args:
+        terms: as given.
+        indices: ``[N, *batch, D]``, the samples.
+    """
     if not isinstance(terms, Tensor):
         raise TypeError(
             f"terms must be a tensor [K, D] of zeros and ones, got {type(terms).__name__}"
         )
+    check_mask("terms", terms)
+    variables = indices.shape[-1]
+    check_place("terms", terms, "z is", indices)
     if terms.ndim != 2 or terms.shape[1] != variables:
         raise ValueError(
             f"terms must be [K, D]: a row for each term, a column for each of the D = {variables} "
@@ -194,16 +231,19 @@ def check_terms(terms: object, variables: int) -> Tensor:
     return terms
 
 
-def check_values(values: object, samples: torch.Size, terms: int | None = None) -> Tensor:
+def check_values(values: object, indices: Tensor, terms: int | None = None) -> Tensor:
     """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``, or
     ``[N, *batch, K]`` of K terms.
     """
+    samples = indices.shape
     expected, what = samples[:-1], "[N, *batch]"
     if terms is not None:
         expected, what = torch.Size((*expected, terms)), "[N, *batch, K]"
     shape = list(expected)
     if not isinstance(values, Tensor):
         raise TypeError(f"f must return a tensor {what} = {shape}, got {type(values).__name__}")
+    check_floats("the values of f", values)
+    check_place("the values of f", values, "z is", indices)
     if values.shape != expected:
         each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = ""
@@ -217,8 +257,6 @@ def check_values(values: object, samples: torch.Size, terms: int | None = None) 
             f"f must return one value per {each}, {what} = {shape}, "
             f"got shape {list(values.shape)}{hint}"
         )
-    if not values.is_floating_point():
-        raise TypeError(f"f must return floating point values, got {values.dtype}")
     # A sum can be infinite of finite values, but not the other way round.
     if holds(lambda: not math.isfinite(values.detach().sum())) and not values.isfinite().all():
         bad = int((~values.isfinite()).sum())

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from carms.constants import constant
+from carms.memory import check_memory
 
 __all__ = ["one_hot"]
 
@@ -20,6 +21,7 @@ def one_hot(indices: Tensor, categories: int, dtype: torch.dtype) -> Tensor:
         tensor([[0., 0., 1.],
                 [1., 0., 0.]])
     """
+    check_memory("one-hot samples", (*indices.shape, categories), dtype.itemsize, indices.device)
     if categories <= _FEW:
         return embedding(indices, _identity(categories, dtype, indices.device))
     return (indices.unsqueeze(-1) == torch.arange(categories, device=indices.device)).to(dtype)

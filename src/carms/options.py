@@ -1,13 +1,31 @@
-"""Checks of the numbers that options are."""
+"""Checks of the numbers and names that options are."""
 
+import math
 import operator
+from collections.abc import Collection
 from numbers import Real
 from typing import Any
 
-__all__ = ["real_number", "whole_number"]
+__all__ = [
+    "MOST_UNITS",
+    "check_choice",
+    "check_flag",
+    "positive_number",
+    "probability",
+    "real_number",
+    "whole_number",
+]
+
+# The most units of a hidden layer.
+MOST_UNITS = 65_536
+
+# More of anything fits no memory.
+_MOST = 2**31 - 1
+# Squares of larger numbers are infinite in single precision, and those of smaller ones zero.
+_LARGEST, _SMALLEST = 1e18, 1e-18
 
 
-def whole_number(name: str, value: Any) -> int:
+def whole_number(name: str, value: Any, least: int | None = None, most: int = _MOST) -> int:
     """The value as an integer, if it is one of any library's.
 
     Examples:
@@ -15,18 +33,67 @@ def whole_number(name: str, value: Any) -> int:
         Traceback (most recent call last):
         TypeError: samples must be a whole number, got 2.5
     """
+    number = None
     try:
         if not isinstance(value, bool):
-            return operator.index(value)
-    except TypeError:
+            number = operator.index(value)
+    except (TypeError, RuntimeError):  # RuntimeError: a tensor of more than one number, or none
         pass
-    raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if number is None:
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if least is not None and number < least:
+        raise ValueError(f"{name} must be at least {least:,}, got {number:,}")
+    if number > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {number:,}")
+    return number
 
 
 def real_number(name: str, value: Any) -> float:
-    """The value as a float, if it is a number; NaN is none."""
+    """The value as a float, if it is a number that single precision can compute with."""
+    number = _number(name, value)
+    if abs(number) > _LARGEST:
+        raise ValueError(f"{name} must be finite, got {value!r}; at most {_LARGEST:.0e} in size")
+    return number
+
+
+def positive_number(name: str, value: Any) -> float:
+    """The value as a float, if it is a positive one that single precision can compute with."""
+    number = _number(name, value)
+    if not _SMALLEST <= number <= _LARGEST:
+        raise ValueError(
+            f"{name} must be positive and finite, got {value!r}; "
+            f"between {_SMALLEST:.0e} and {_LARGEST:.0e}"
+        )
+    return number
+
+
+def probability(name: str, value: Any) -> float:
+    """The value as a float, if it is between 0 and 1."""
+    number = _number(name, value)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{name} is a probability, got {value}")
+    return number
+
+
+def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if value != value:
         raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def check_choice(name: str, value: Any, among: Collection[str]) -> None:
+    """Raise unless the value is one of the names."""
+    if not isinstance(value, str) or value not in among:
+        *others, last = map(repr, among)
+        raise ValueError(f"{name} is {', '.join(others)} or {last}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")

@@ -1,11 +1,21 @@
 """Unordered pairs of samples: the layout ``[N (N - 1) / 2, ...]`` used throughout."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from carms.constants import constant
+from carms.memory import check_memory
 
-__all__ = ["pair_index", "take_pairs", "weights_from_pairs"]
+__all__ = ["check_pairs", "pair_index", "take_pairs", "weights_from_pairs"]
+
+
+def check_pairs(count: int, batch: Sequence[int], device: torch.device) -> None:
+    """Raise before numbers for all pairs of so many samples are made, if they do not fit."""
+    pairs = count * (count - 1) // 2
+    check_memory("ratios of pairs of samples", (pairs, *batch), 32, device)
+    check_memory("weights of pairs of samples", (count, pairs), 4, device)
 
 
 @constant

@@ -10,6 +10,7 @@ from carms.estimators.base import Draw, plain_numerics, with_gradient_of
 from carms.estimators.drawing import ScoreFunction, independent_samples
 from carms.expectation import resolve
 from carms.inputs import Distribution, Variables, check_values, probabilities
+from carms.options import check_flag
 from carms.precision import computing_dtype
 from carms.softmax import log_softmax
 
@@ -81,6 +82,7 @@ class Paths:
         """
         if self._finished:
             raise RuntimeError("expectation was called already: make a new Paths for new samples")
+        check_flag("one_hot", one_hot)
         variables = Variables.of(logits)
         draw = (
             self._draw_for_each_path(variables)
@@ -102,7 +104,7 @@ class Paths:
             raise RuntimeError("expectation was called already: make a new Paths for new values")
         if not self._layers:
             raise RuntimeError("there are no paths yet: call sample before expectation")
-        values = check_values(values, self._layers[0].indices.shape)
+        values = check_values(values, self._layers[0].indices)
         self._finished = True
         value = values.mean(0)
         if not torch.is_grad_enabled():

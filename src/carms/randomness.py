@@ -5,6 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from carms.checks import check_generator
+from carms.memory import check_memory
+
 __all__ = ["inside_unit_interval", "uniform"]
 
 
@@ -21,13 +24,16 @@ def uniform(
     device: torch.device | str | None = None,
 ) -> Tensor:
     """Independent uniforms, strictly inside (0, 1)."""
+    check_generator(generator, None if device is None else torch.device(device))
+    if device is None:
+        device = torch.get_default_device() if generator is None else generator.device
+    dtype = dtype or torch.get_default_dtype()
+    # Whatever they are for, it is made of them in several steps.
+    check_memory("random numbers", shape, 4 * dtype.itemsize, torch.device(device))
     if generator is None:
         # Not `generator=None`: the compiler has no such operation for sizes that vary.
         drawn = torch.rand(tuple(shape), dtype=dtype, device=device)
-    elif isinstance(generator, torch.Generator):
-        device = generator.device if device is None else device
-        drawn = torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
     else:
-        raise TypeError(f"generator must be a torch.Generator, got {generator!r}")
+        drawn = torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
     # They are less than one as they come.
     return drawn.clamp_min_(torch.finfo(drawn.dtype).tiny)

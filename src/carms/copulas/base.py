@@ -6,6 +6,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from carms.checks import (
+    check_broadcast,
+    check_device,
+    check_float_dtype,
+    check_floats,
+    check_place,
+    check_shape,
+)
 from carms.options import whole_number
 from carms.precision import computing_dtype
 from carms.randomness import inside_unit_interval, uniform
@@ -50,17 +58,21 @@ class Copula(ABC):
         device: torch.device | str | None = None,
     ) -> Tensor:
         """Draw ``[*shape, samples]`` uniforms, strictly inside (0, 1)."""
-        return self.points(shape, generator, dtype, device).movedim(0, -1).contiguous()
+        shape = check_shape(shape)
+        dtype = check_float_dtype(torch.get_default_dtype() if dtype is None else dtype)
+        if device is not None:
+            device = check_device(device)
+        u = self.points_unchecked(shape, generator, dtype, device)
+        return u.movedim(0, -1).contiguous()
 
-    def points(
+    def points_unchecked(
         self,
         shape: Sequence[int],
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
+        generator: torch.Generator | None,
+        dtype: torch.dtype,
+        device: torch.device | None,
     ) -> Tensor:
-        """Draw ``[samples, *shape]`` uniforms, strictly inside (0, 1)."""
-        dtype = dtype or torch.get_default_dtype()
+        """``sample`` for arguments that are known to be good, as ``[samples, *shape]``."""
 
         def uniforms(count: int) -> Tensor:
             return uniform((count, *shape), generator, computing_dtype(dtype), device)
@@ -72,7 +84,22 @@ class Copula(ABC):
         """``[samples, ...]`` made of ``uniforms(count)``, independent ``[count, ...]``."""
 
     def cdf(self, a: Tensor, b: Tensor) -> Tensor:
-        """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw."""
+        """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw.
+
+        Args:
+            a: floats of any shape; what is below 0 or above 1 counts as 0 or 1.
+            b: the same, of a shape that broadcasts with that of ``a``.
+        """
+        for name, each in (("a", a), ("b", b)):
+            if not isinstance(each, Tensor):
+                raise TypeError(f"{name} must be a tensor, got {type(each).__name__}")
+            check_floats(name, each)
+        check_place("b", b, "a is", a)
+        check_broadcast("a", a, "b", b)
+        return self.cdf_unchecked(a, b)
+
+    def cdf_unchecked(self, a: Tensor, b: Tensor) -> Tensor:
+        """``cdf`` for tensors that are known to be good."""
         wide = [x.to(computing_dtype(x.dtype)).clamp(0, 1) for x in (a, b)]
         found = self._joint(*[self._coordinate(x) for x in wide])
         return found.to(torch.promote_types(a.dtype, b.dtype))

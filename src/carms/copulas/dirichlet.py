@@ -5,6 +5,7 @@ from torch import Tensor
 
 from carms.copulas.antithetic import antithetic_lift
 from carms.copulas.base import Copula, Uniforms
+from carms.options import check_flag
 from carms.pairs import take_pairs
 
 __all__ = ["Dirichlet", "integer_power"]
@@ -57,6 +58,7 @@ class Dirichlet(Copula):
 
     def __init__(self, samples: int, reflected: bool = False) -> None:
         super().__init__(samples)
+        check_flag("reflected", reflected)
         self.reflected = reflected
 
     @property

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Copula
-from carms.inputs import check_probs
-from carms.options import real_number
-from carms.pairs import pair_index
+from carms.inputs import check_categories, check_probs
+from carms.memory import check_memory
+from carms.options import probability
+from carms.pairs import check_pairs, pair_index
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -31,10 +32,8 @@ class Coupling(ABC):
     def __init__(self, copula: Copula, epsilon: float = 0.0) -> None:
         if not isinstance(copula, Copula):
             raise TypeError(f"copula must be a Copula such as Circular(samples=8), got {copula!r}")
-        if not 0 <= real_number("epsilon", epsilon) <= 1:
-            raise ValueError(f"epsilon is a probability, got {epsilon}")
         self.copula = copula
-        self.epsilon = epsilon
+        self.epsilon = probability("epsilon", epsilon)
 
     @property
     def samples(self) -> int:
@@ -50,7 +49,9 @@ class Coupling(ABC):
 
     def pmf(self, probs: Tensor) -> Tensor:
         """The joint table ``[*batch, C, C]`` of any two samples of one draw."""
-        p = check_probs(probs).to(precise_dtype(probs.device))
+        probs = check_probs(probs)
+        p = probs.to(precise_dtype(probs.device))
+        check_memory("joint tables", (*p.shape, p.shape[-1]), 4 * p.itemsize, p.device)
         p = p / p.sum(-1, keepdim=True)
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
         first, second = pair_index(p.shape[-1], p.device)
@@ -67,14 +68,17 @@ class Coupling(ABC):
 
         Args:
             probs: ``[*batch, C]``.
-            indices: ``[N, *batch]`` categories, from ``sample``.
+            indices: ``[N, *batch]`` categories, from ``sample``. One of probability zero is never
+                drawn, and refused.
 
         Returns:
             ``[N (N - 1) / 2, *batch]`` in the precision of ``probs``, pairs in the order of
             ``torch.triu_indices(N, N, 1)``.
         """
-        self._check_reachable(probs.shape[-1])
         probs = check_probs(probs)
+        indices = check_categories(indices, probs)
+        self._check_reachable(probs.shape[-1])
+        check_pairs(len(indices), probs.shape[:-1], probs.device)
         return self._with_epsilon(self._lift(probs, indices)).reciprocal().to(probs.dtype)
 
     def draw(
@@ -88,6 +92,7 @@ class Coupling(ABC):
     ) -> tuple[Tensor, Tensor]:
         """``draw`` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
+        check_pairs(self.samples, probs.shape[:-1], probs.device)
         indices, lift = self._draw(probs, generator)
         return indices, self._with_epsilon(lift()).reciprocal_().to(probs.dtype)
 
@@ -125,7 +130,7 @@ class Coupling(ABC):
         of a shape that broadcasts to ``shape``, says so.
         """
         where = precise_dtype(probs.device), probs.device
-        u = self.copula.points(shape, generator, *where)
+        u = self.copula.points_unchecked(shape, generator, *where)
         if self.epsilon == 0:
             return u
         free = uniform(u.shape, generator, *where)

@@ -10,6 +10,7 @@ from torch import Tensor
 from carms.copulas import Copula, Dirichlet, Gaussian, Independent
 from carms.copulas.dirichlet import integer_power
 from carms.couplings.base import Coupling, chunk_length
+from carms.memory import check_memory
 from carms.options import whole_number
 from carms.pairs import take_pairs
 from carms.precision import precise_dtype
@@ -35,6 +36,9 @@ _SINGLE_NODES = {
     7: (6, 4, 1),
 }
 _DOUBLE_NODES = {2: (40, 20, 4), 3: (16, 12, 3)}
+
+# The most draws for an estimated table.
+_MOST_EXTRA = 65_536
 
 
 class GumbelMax(Coupling):
@@ -161,14 +165,15 @@ class BiasedGumbelMax(GumbelMax):
 
     def __init__(self, copula: Copula, extra: int = 0) -> None:
         super().__init__(copula)
-        extra = whole_number("extra", extra)
-        if extra < 0:
+        self.extra = whole_number("extra", extra, most=_MOST_EXTRA)
+        if self.extra < 0:
             raise ValueError(f"extra is a number of draws, got {extra}")
-        self.extra = extra
 
     def _draw(
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Callable[[], Tensor]]:
+        shape = (self.extra + 1, self.samples, *probs.shape[:-1])
+        check_memory("draws for the table", shape, 8, probs.device)
         indices, _ = super()._draw(probs, generator)
         others = [
             super(BiasedGumbelMax, self)._draw(probs, generator)[0] for _ in range(self.extra)

@@ -82,7 +82,7 @@ class InverseCDF(Coupling):
             or categories == 2
         ):
             return
-        most = 2 ** (self.samples - 1)
+        most = 2 ** min(self.samples - 1, 62)
         why = "its holes hide them"
         if self.orderings == "one" and isinstance(self.copula, Dirichlet):
             if categories <= most:

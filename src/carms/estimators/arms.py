@@ -48,9 +48,9 @@ class Arms(ScoreFunction):
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         zero = probability_of_zero(probs)
-        u = self.copula.points(zero.shape, generator, zero.dtype, zero.device)
+        u = self.copula.points_unchecked(zero.shape, generator, zero.dtype, zero.device)
         indices = (u >= zero).long()
-        both, differ = zero * (1 - zero), zero - self.copula.cdf(zero, zero)
+        both, differ = zero * (1 - zero), zero - self.copula.cdf_unchecked(zero, zero)
         # Where two samples cannot differ there is nothing to correct.
         return indices, Memory(torch.where(differ > 0, both / differ, 0).to(probs.dtype))
 

@@ -12,6 +12,7 @@ from carms.estimators.drawing import Direct, less_mean
 from carms.estimators.registry import register
 from carms.evaluations import distinct
 from carms.gumbel import exponentials
+from carms.memory import check_memory
 from carms.pairs import pair_index
 from carms.randomness import uniform
 
@@ -62,6 +63,9 @@ class Arsm(Direct):
         return None
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
+        exchanges = probs.shape[-1] * (probs.shape[-1] - 1) // 2 + 1
+        shape = (self.samples, *probs.shape, exchanges)
+        check_memory("exchanges of categories", shape, 2 * probs.itemsize, probs.device)
         swaps, _ = _swaps(probs.shape[-1], probs.device)
         times = exponentials((self.samples, *probs.shape), probs, generator)
         swapped = times[..., swaps]

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
+from carms.checks import check_function
 from carms.inputs import Distribution, Variables, check_terms, check_values
 from carms.one_hot import one_hot
-from carms.options import whole_number
+from carms.options import check_flag, whole_number
 
 __all__ = [
     "Draw",
@@ -39,6 +40,7 @@ class Draw(Generic[Memory]):
         indices: ``[N, *batch, D]`` categories.
         memory: what else the maker has to remember of the draw; each has names of its own.
         relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
+        maker: the estimator that drew them.
     """
 
     maker: "Estimator"
@@ -53,7 +55,9 @@ class Draw(Generic[Memory]):
         of a Bernoulli, zeros and ones ``[N, *batch, D]``; of groups, a tuple of these.
         """
         if self.relaxed is not None:
-            return self.variables.soft_samples(self.relaxed)
+            # Of a leaf a copy, since `f` may write on what it is given.
+            z = self.relaxed.clone() if self.relaxed.is_leaf else self.relaxed
+            return self.variables.soft_samples(z)
         return self.variables.samples(self.indices)
 
     def one_hot(self, dtype: torch.dtype) -> Tensor:
@@ -136,6 +140,7 @@ class Estimator(torch.nn.Module, ABC):
             terms: ``[K, D]``, True where a term depends on a variable; ``f`` then returns the
                 terms ``[N, *batch, K]`` of a sum.
         """
+        check_function("f", f)
         self._check_one_hot(one_hot)
         draw = self.sample(logits, generator)
         self._check_terms(draw, terms)
@@ -153,6 +158,8 @@ class Estimator(torch.nn.Module, ABC):
 
     def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
         """``fz`` as it is, if it has a value for each sample, and each term if there are any."""
+        if not isinstance(draw, Draw):
+            raise TypeError(f"draw must come from {self}.sample, got {type(draw).__name__}")
         if draw.maker is not self:
             other = "another " if repr(draw.maker) == repr(self) else ""
             raise ValueError(
@@ -160,18 +167,19 @@ class Estimator(torch.nn.Module, ABC):
                 "call surrogate on the estimator that sampled"
             )
         if terms is None:
-            return check_values(fz, draw.indices.shape)
+            return check_values(fz, draw.indices)
         self._check_terms(draw, terms)
-        return check_values(fz, draw.indices.shape, len(terms))
+        return check_values(fz, draw.indices, len(terms))
 
     def _check_terms(self, draw: Draw, terms: Tensor | None) -> None:
         if terms is None:
             return
         if self.no_terms:
             raise ValueError(f"{self} takes no terms: {self.no_terms}; let f return their sum")
-        check_terms(terms, draw.indices.shape[-1])
+        check_terms(terms, draw.indices)
 
     def _check_one_hot(self, one_hot: bool) -> None:
+        check_flag("one_hot", one_hot)
         if not one_hot and not self.black_box:
             raise ValueError(
                 f"{self} differentiates f with respect to one-hot samples: one_hot=False is not "
@@ -217,7 +225,15 @@ class Estimator(torch.nn.Module, ABC):
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
     """What ``f`` makes of the samples, or of their indices; groups are an argument each."""
     seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
-    return f(*seen) if draw.variables.groups else f(seen)
+    arguments = seen if draw.variables.groups else (seen,)
+    if draw.indices.shape[1:-1].numel():
+        return f(*arguments)
+    try:
+        return f(*arguments)
+    except Exception as error:
+        shapes = " and ".join(str(list(each.shape)) for each in arguments)
+        error.add_note(f"The batch is empty: f was given samples of shape {shapes}.")
+        raise
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:

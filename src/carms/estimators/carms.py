@@ -46,6 +46,11 @@ class Carms(ScoreFunction):
     least_samples = 2
 
     def __init__(self, coupling: Coupling, groups: int = 1) -> None:
+        if not isinstance(coupling, Coupling):
+            raise TypeError(
+                "coupling must be a Coupling such as InverseCDF(Circular(samples=8)), "
+                f"got {coupling!r}"
+            )
         groups = whole_number("groups", groups)
         if groups < 1:
             raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")

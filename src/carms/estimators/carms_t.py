@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from carms.checks import check_function
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.estimators.base import (
@@ -122,6 +123,7 @@ class CarmsT(Estimator):
         one_hot: bool = True,
         terms: Tensor | None = None,
     ) -> Tensor:
+        check_function("f", f)
         variables = Variables.of(logits)
         if not self._one_pass(variables.logits):
             return super().expectation(f, logits, generator, one_hot=one_hot, terms=terms)

@@ -10,7 +10,7 @@ from carms.estimators.drawing import Direct
 from carms.estimators.registry import register
 from carms.evaluations import neighbour_table, neighbours
 from carms.gumbel import exponentials, perturbed
-from carms.options import real_number
+from carms.options import positive_number, real_number
 
 __all__ = ["DirectArgmax"]
 
@@ -49,9 +49,10 @@ class DirectArgmax(Direct):
 
     def __init__(self, samples: int = 1, epsilon: float = 1.0) -> None:
         super().__init__(samples)
-        if not 0 < abs(real_number("epsilon", epsilon)) < float("inf"):
+        self.epsilon = real_number("epsilon", epsilon)
+        if not self.epsilon:
             raise ValueError(f"epsilon must be finite and not zero, got {epsilon}")
-        self.epsilon = epsilon
+        positive_number("the size of epsilon", abs(self.epsilon))
 
     def evaluations(self, variables: int, categories: int) -> int:
         return self.samples * (1 + variables * (categories - 1))

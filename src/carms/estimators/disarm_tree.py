@@ -8,6 +8,8 @@ from torch import Tensor
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
 from carms.estimators.registry import register
+from carms.memory import check_memory
+from carms.options import check_choice
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -55,8 +57,7 @@ class DisarmTree(Direct):
         self, samples: int = 2, tree: Literal["balanced", "stick-breaking"] = "balanced"
     ) -> None:
         super().__init__(samples)
-        if tree not in ("balanced", "stick-breaking"):
-            raise ValueError(f"tree is 'balanced' or 'stick-breaking', got {tree!r}")
+        check_choice("tree", tree, ("balanced", "stick-breaking"))
         self.tree = tree
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
@@ -69,6 +70,7 @@ class DisarmTree(Direct):
         """
         categories, pairs = probs.shape[-1], self.samples // 2
         wide = precise_dtype(probs.device)
+        check_memory("walkers", (2, pairs, *probs.shape[:-1]), 64, probs.device)
         ends = torch.nn.functional.pad(probs.cumsum(-1, dtype=wide), (1, 0))
         ends = ends.expand(2, pairs, *ends.shape)
 

@@ -11,6 +11,7 @@ from carms.estimators.drawing import independent_samples, less_mean
 from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, probabilities
 from carms.one_hot import one_hot
+from carms.options import real_number
 
 __all__ = ["DoubleCV", "samples_with_slopes"]
 
@@ -60,7 +61,7 @@ class DoubleCV(Differentiating):
 
     def __init__(self, samples: int = 8, scale: float = 1.0) -> None:
         super().__init__(samples)
-        self.scale = torch.nn.Parameter(torch.tensor(float(scale)))
+        self.scale = torch.nn.Parameter(torch.tensor(real_number("scale", scale)))
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         return samples_with_slopes(self, logits, generator)

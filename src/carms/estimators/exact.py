@@ -8,6 +8,7 @@ from torch import Tensor
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, holds, probabilities
+from carms.memory import check_memory
 from carms.precision import computing_dtype
 
 __all__ = ["MAX_CONFIGURATIONS", "Exact"]
@@ -53,6 +54,8 @@ class Exact(Estimator):
                 f"exact enumerates at most {MAX_CONFIGURATIONS:,} configurations, got C^D = "
                 f"{categories}^{count}"
             )
+        shape = (categories**count, *variables.logits.shape)
+        check_memory("all configurations", shape, 4, variables.logits.device)
         one = torch.arange(categories, device=variables.logits.device)
         grid = torch.cartesian_prod(*[one] * count) if count else one.new_zeros(1, 0)
         grid = grid.reshape(len(grid), *[1] * len(batch), count).expand(-1, *batch, -1)

@@ -9,7 +9,7 @@ from carms.couplings.partition import Partition
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
 from carms.estimators.registry import register
-from carms.options import real_number
+from carms.options import positive_number
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 
@@ -52,9 +52,7 @@ class FiniteDifference(Direct):
 
     def __init__(self, samples: int = 4, step: float = 0.3) -> None:
         super().__init__(samples)
-        if not 0 < real_number("step", step) < float("inf"):
-            raise ValueError(f"step must be positive and finite, got {step}")
-        self.step = step
+        self.step = positive_number("step", step)
 
     def evaluations(self, variables: int, categories: int) -> int:
         return 3 * self.samples

@@ -5,11 +5,10 @@ from torch import Tensor
 
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
-from carms.options import real_number
+from carms.options import positive_number, real_number
 
 __all__ = ["GappedStraightThrough"]
 
@@ -45,10 +44,10 @@ class GappedStraightThrough(HardSamples):
         coupling: str | Coupling = INDEPENDENT,
     ) -> None:
         super().__init__(samples, coupling)
-        self.temperature = check_temperature(temperature)
-        if not 0 <= real_number("gap", gap) < float("inf"):
+        self.temperature = positive_number("temperature", temperature)
+        self.gap = real_number("gap", gap)
+        if self.gap < 0:
             raise ValueError(f"gap must be finite and not negative, got {gap}")
-        self.gap = gap
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None

@@ -7,12 +7,11 @@ from torch import Tensor
 
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed_given
-from carms.options import whole_number
+from carms.options import positive_number, whole_number
 
 __all__ = ["GumbelRao", "Noise", "averaged_slope", "check_draws"]
 
@@ -81,7 +80,7 @@ class GumbelRao(HardSamples):
         coupling: str | Coupling = INDEPENDENT,
     ) -> None:
         super().__init__(samples, coupling)
-        self.temperature = check_temperature(temperature)
+        self.temperature = positive_number("temperature", temperature)
         self.draws = check_draws(draws)
 
     def _reparameterise(

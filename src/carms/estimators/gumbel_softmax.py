@@ -7,16 +7,9 @@ from carms.estimators.registry import register
 from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
 from carms.gumbel import exponentials, perturbed
-from carms.options import real_number
+from carms.options import positive_number
 
-__all__ = ["GumbelSoftmax", "StraightThroughGumbelSoftmax", "check_temperature"]
-
-
-def check_temperature(temperature: float) -> float:
-    """The temperature, if it is one."""
-    if not 0 < real_number("temperature", temperature) < float("inf"):
-        raise ValueError(f"temperature must be positive and finite, got {temperature}")
-    return temperature
+__all__ = ["GumbelSoftmax", "StraightThroughGumbelSoftmax"]
 
 
 @register("gumbel-softmax")
@@ -42,7 +35,7 @@ class GumbelSoftmax(Reparameterised):
 
     def __init__(self, samples: int = 8, temperature: float = 0.5) -> None:
         super().__init__(samples)
-        self.temperature = check_temperature(temperature)
+        self.temperature = positive_number("temperature", temperature)
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None

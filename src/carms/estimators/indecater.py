@@ -9,6 +9,7 @@ from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
 from carms.estimators.registry import register
 from carms.evaluations import summed_gradient
+from carms.memory import check_memory
 
 __all__ = ["Indecater"]
 
@@ -48,6 +49,8 @@ class Indecater(Direct):
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         *batch, count, categories = probs.shape
+        shape = (self.samples, *probs.shape, count)
+        check_memory("samples for each category", shape, 8, probs.device)
         z = independent_samples(probs, self.samples * max(1, count), generator)
         if count == 0:
             return z, Memory(probs)

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, leaf, slope
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.registry import register
 from carms.gumbel import exponentials, perturbed, perturbed_given
 from carms.inputs import Distribution, Variables, holds, probabilities
-from carms.options import real_number
+from carms.options import positive_number, real_number
 from carms.precision import computing_dtype
 
 __all__ = ["Rebar", "Relaxation"]
@@ -127,7 +126,7 @@ class Rebar(Differentiating):
 
     def __init__(self, samples: int = 8, temperature: float = 0.5, scale: float = 1.0) -> None:
         super().__init__(samples)
-        check_temperature(temperature)
+        temperature = positive_number("temperature", temperature)
         self.log_temperature = torch.nn.Parameter(torch.tensor(temperature).log())
         self.scale = torch.nn.Parameter(torch.tensor(real_number("scale", scale)))
 

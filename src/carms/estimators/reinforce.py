@@ -46,10 +46,10 @@ class Reinforce(ScoreFunction):
             raise ValueError(f"baseline is None, a number or 'running-mean', got {baseline!r}")
         if baseline is not None and not isinstance(baseline, str):
             baseline = real_number("baseline", baseline)
-        if not 0 <= real_number("decay", decay) < 1:
-            raise ValueError(f"decay must be in [0, 1), got {decay}")
         self.baseline = baseline
-        self.decay = decay
+        self.decay = real_number("decay", decay)
+        if not 0 <= self.decay < 1:
+            raise ValueError(f"decay must be in [0, 1), got {decay}")
         self.stateful = isinstance(baseline, str)
         if self.stateful:
             self.no_terms = "its running mean is that of the whole sum, and no variable's own"

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
+from carms.options import positive_number
 
 __all__ = ["ReinMax", "midpoint"]
 
@@ -48,7 +48,7 @@ class ReinMax(HardSamples):
         coupling: str | Coupling = INDEPENDENT,
     ) -> None:
         super().__init__(samples, coupling)
-        self.temperature = check_temperature(temperature)
+        self.temperature = positive_number("temperature", temperature)
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None

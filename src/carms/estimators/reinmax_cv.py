@@ -6,12 +6,11 @@ from torch import Tensor
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_rao import Noise, averaged_slope, check_draws
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.reinmax import midpoint
 from carms.estimators.straight_through import softmax_slope
-from carms.options import real_number
+from carms.options import positive_number, real_number
 
 __all__ = ["ReinMaxCV"]
 
@@ -54,11 +53,9 @@ class ReinMaxCV(HardSamples):
         coupling: str | Coupling = INDEPENDENT,
     ) -> None:
         super().__init__(samples, coupling)
-        self.temperature = check_temperature(temperature)
+        self.temperature = positive_number("temperature", temperature)
         self.draws = check_draws(draws)
-        if not abs(real_number("scale", scale)) < float("inf"):
-            raise ValueError(f"scale must be finite, got {scale}")
-        self.scale = scale
+        self.scale = real_number("scale", scale)
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None

@@ -6,11 +6,11 @@ from torch import Tensor
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.gumbel_rao import Noise, averaged_slope, check_draws
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.reinmax import midpoint
 from carms.estimators.straight_through import softmax_slope
+from carms.options import positive_number
 
 __all__ = ["ReinMaxRao"]
 
@@ -48,7 +48,7 @@ class ReinMaxRao(HardSamples):
         coupling: str | Coupling = INDEPENDENT,
     ) -> None:
         super().__init__(samples, coupling)
-        self.temperature = check_temperature(temperature)
+        self.temperature = positive_number("temperature", temperature)
         self.draws = check_draws(draws)
 
     def _reparameterise(

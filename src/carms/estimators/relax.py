@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor, nn
 
+from carms.checks import check_floats
 from carms.estimators.base import Draw
 from carms.estimators.differentiating import Differentiating, slope
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.rebar import Relaxation
 from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, probabilities
+from carms.options import MOST_UNITS, positive_number, whole_number
 
 __all__ = ["Relax"]
 
@@ -47,9 +48,11 @@ class Relax(Differentiating):
         hidden: int = 32,
     ) -> None:
         super().__init__(samples)
-        check_temperature(temperature)
+        temperature = positive_number("temperature", temperature)
         self.log_temperature = nn.Parameter(torch.tensor(temperature).log())
         self.network = _Perceptron(hidden) if network is None else network
+        if not isinstance(self.network, nn.Module):
+            raise TypeError(f"network must be a torch.nn.Module or None, got {network!r}")
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
@@ -60,14 +63,26 @@ class Relax(Differentiating):
 
     def _gradient(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
         relaxation = draw.memory
-        control = self.network(relaxation.soft.flatten(-2)).squeeze(-1)
-        if control.shape != fz.shape or not control.requires_grad:
-            raise ValueError(
-                f"the network of relax must map {list(relaxation.soft.flatten(-2).shape)} to "
-                f"{[*fz.shape, 1]} and depend on its input"
-            )
+        control = self._control(relaxation.soft.flatten(-2), fz.shape)
         slopes = slope(self, control, relaxation.soft, create_graph=self.training)
         return relaxation.gradient(fz, control, slopes, self.training)
+
+    def _control(self, soft: Tensor, expected: torch.Size) -> Tensor:
+        """What the network makes of soft samples ``[N, *batch, D C]``: ``[N, *batch]``."""
+        claim = (
+            f"the network of relax must map {list(soft.shape)} to {[*expected, 1]} in {soft.dtype} "
+            "and depend on its input"
+        )
+        try:
+            control = self.network(soft)
+        except RuntimeError as error:
+            raise ValueError(f"{claim}; it says: {error}") from error
+        if not isinstance(control, Tensor) or control.shape != (*expected, 1):
+            got = list(control.shape) if isinstance(control, Tensor) else type(control).__name__
+            raise ValueError(f"{claim}, got {got}")
+        if not control.requires_grad:
+            raise ValueError(f"{claim}, got values that do not")
+        return check_floats("the values of the network", control).squeeze(-1)
 
 
 class _Perceptron(nn.Module):
@@ -75,6 +90,7 @@ class _Perceptron(nn.Module):
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
+        hidden = whole_number("hidden", hidden, least=1, most=MOST_UNITS)
         self.inner = nn.LazyLinear(hidden)
         self.outer = nn.Parameter(torch.zeros(1, hidden))
         self.shift = nn.Parameter(torch.zeros(1))

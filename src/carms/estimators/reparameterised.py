@@ -25,9 +25,13 @@ class Reparameterised(Estimator):
         with torch.autocast(probs.device.type, enabled=False):
             wide = variables.logits.to(probs.dtype)
             indices, relaxed = self._reparameterise(wide, probs, generator)
-            if not self.soft:
-                relaxed = one_hot(indices, wide.shape[-1], wide.dtype) + relaxed
-            return Draw(self, variables, indices, None, relaxed)
+            # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
+            z = (
+                relaxed.clone()
+                if self.soft
+                else one_hot(indices, wide.shape[-1], wide.dtype) + relaxed
+            )
+            return Draw(self, variables, indices, None, z)
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)

@@ -9,7 +9,8 @@ from carms.estimators.base import Draw
 from carms.estimators.cross_fit import Past
 from carms.estimators.drawing import Direct, independent_samples, less_mean
 from carms.estimators.registry import register
-from carms.options import real_number
+from carms.memory import check_memory
+from carms.options import positive_number
 from carms.precision import precise_dtype
 
 __all__ = ["Ridge"]
@@ -57,12 +58,12 @@ class Ridge(Direct):
 
     def __init__(self, samples: int = 16, penalty: float = 0.3) -> None:
         super().__init__(samples)
-        if not 0 < real_number("penalty", penalty) < float("inf"):
-            raise ValueError(f"penalty must be positive and finite, got {penalty}")
-        self.penalty = penalty
+        self.penalty = positive_number("penalty", penalty)
         self.past = Past(terms=1)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
+        shape = (*probs.shape[:-2], self.samples, self.samples)
+        check_memory("regressions on samples", shape, 16, probs.device)
         memory = Memory(probs, self.past.of(probs))
         return independent_samples(probs, self.samples, generator), memory
 

@@ -9,6 +9,7 @@ from carms.estimators.double_cv import Memory, samples_with_slopes
 from carms.estimators.drawing import less_mean
 from carms.estimators.registry import register
 from carms.inputs import Distribution
+from carms.options import MOST_UNITS, whole_number
 
 __all__ = ["Rodeo"]
 
@@ -41,6 +42,7 @@ class Rodeo(Differentiating):
 
     def __init__(self, samples: int = 8, hidden: int = 16) -> None:
         super().__init__(samples)
+        hidden = whole_number("hidden", hidden, least=1, most=MOST_UNITS)
         source = torch.Generator().manual_seed(0)
         self.inner = nn.Parameter(torch.randn(3, hidden, generator=source) / 3**0.5)
         self.outer = nn.Parameter(torch.randn(hidden, 2, generator=source) / hidden**0.5)

@@ -12,6 +12,7 @@ from carms.estimators.drawing import ScoreFunction, independent_samples
 from carms.estimators.registry import register
 from carms.gumbel import exponentials
 from carms.inputs import holds
+from carms.memory import check_memory
 from carms.precision import precise_dtype
 
 __all__ = ["Unord"]
@@ -68,6 +69,8 @@ class Unord(ScoreFunction):
         return min(categories, 7)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
+        shape = (*probs.shape[:-2], self.samples, self.samples)
+        check_memory("weights of pairs of samples", shape, 16, probs.device)
         log_probs = probs.to(precise_dtype(probs.device)).log()
         # Decided by the probabilities alone: by the samples it would be a bias.
         rare = _RARE / self.samples

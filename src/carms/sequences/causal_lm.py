@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.checks import check_function, check_mask, check_place
+
 __all__ = ["causal_lm"]
 
 Cache = tuple[int, Any]
@@ -25,6 +27,15 @@ def causal_lm(
         attention_mask: ``[P, t0]``, 0 where a prompt was filled up; on the left, since tokens are
             added on the right. None if the prompts have one length.
     """
+    check_function("model", model)
+    if attention_mask is not None:
+        if not isinstance(attention_mask, Tensor):
+            raise TypeError(f"attention_mask must be a tensor, got {attention_mask!r}")
+        check_mask("attention_mask", attention_mask)
+        if attention_mask.ndim != 2 or not len(attention_mask):
+            raise ValueError(
+                f"attention_mask must be [P, t0], got shape {list(attention_mask.shape)}"
+            )
 
     def step(tokens: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         if not tokens.shape[1]:
@@ -46,6 +57,12 @@ def _masks(attention_mask: Tensor, tokens: Tensor, seen: int) -> dict[str, Tenso
     """The mask of all tokens so far, and the positions of those that are not in the cache."""
     rows, length = tokens.shape
     prompts, given = attention_mask.shape
+    check_place("attention_mask", attention_mask, "the prompts are", tokens)
+    if rows % prompts or given > length:
+        raise ValueError(
+            f"attention_mask must be [P, t0], a row for each prompt, got shape {[prompts, given]} "
+            f"for {rows} rollouts of {length} tokens so far"
+        )
     mask = attention_mask.long().repeat_interleave(rows // prompts, 0)
     mask = torch.cat((mask, mask.new_ones(rows, length - given)), -1)
     positions = (mask.cumsum(-1) - 1).clamp_min(0)[:, seen:]

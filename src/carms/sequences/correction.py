@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from carms.checks import check_floats, check_place
 from carms.copulas import Circular
 from carms.pairs import pair_index
 from carms.sequences.gaps import gaps_between
@@ -17,6 +18,10 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
     ``q(a) q(b) / P(a, b)``, in closed form from the two intervals and what lies between them. Equal
     rollouts get 1: their scores are equal, so that a pair of them has no effect on a gradient.
     """
+    if not isinstance(rollouts, Rollouts):
+        raise TypeError(
+            f"rollouts must come from carms.sequences.rollouts, got {type(rollouts).__name__}"
+        )
     count = rollouts.samples
     ratio = torch.ones_like(rollouts.lower[..., :1]).repeat(1, 1, count)
     if rollouts.copula == "independent":
@@ -51,8 +56,8 @@ def advantages(rewards: Tensor, rollouts: Rollouts) -> Tensor:
         >>> advantages(torch.tensor([[1.0, 0.0, 0.0]]), group)
         tensor([[ 1.0000, -0.5000, -0.5000]])
     """
-    _check_rewards(rewards, rollouts)
     ratio = pair_ratio(rollouts)
+    _check_per_rollout("rewards", rewards, rollouts)
     values = rewards.detach().to(ratio.dtype)
     differences = values.unsqueeze(-1) - values.unsqueeze(-2)
     return ((differences * ratio).sum(-1) / (rollouts.samples - 1)).to(rewards.dtype)
@@ -70,25 +75,24 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts) -> Tensor:
         rollouts: from [`carms.sequences.rollouts`][].
     """
     weights = advantages(rewards, rollouts)
-    if log_probs.shape != rewards.shape:
-        raise ValueError(
-            "log_probs must be one number per rollout, [P, N] = "
-            f"{list(rewards.shape)}, got shape {list(log_probs.shape)}; of those of its tokens, "
-            "take the sum over the mask of the rollouts"
-        )
+    hint = "; of those of its tokens, take the sum over the mask of the rollouts"
+    _check_per_rollout("log_probs", log_probs, rollouts, hint)
     term = (weights * log_probs).mean(-1)
     return rewards.mean(-1) + (term - term.detach()).to(rewards.dtype)
 
 
-def _check_rewards(rewards: object, rollouts: Rollouts) -> None:
+def _check_per_rollout(name: str, given: object, rollouts: Rollouts, hint: str = "") -> None:
+    """Raise unless there is a finite number for each rollout."""
     shape = list(rollouts.lengths.shape)
-    if not isinstance(rewards, Tensor) or not rewards.is_floating_point():
-        kind = rewards.dtype if isinstance(rewards, Tensor) else type(rewards).__name__
-        raise TypeError(f"rewards must be a floating point tensor [P, N] = {shape}, got {kind}")
-    if list(rewards.shape) != shape:
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name} must be a tensor [P, N] = {shape}, got {type(given).__name__}")
+    check_floats(name, given)
+    if list(given.shape) != shape:
         raise ValueError(
-            f"rewards must be one per rollout, [P, N] = {shape}, got shape {list(rewards.shape)}"
+            f"{name} must be one number per rollout, [P, N] = {shape}, got shape "
+            f"{list(given.shape)}{hint}"
         )
-    if not rewards.isfinite().all():
-        bad = int((~rewards.isfinite()).sum())
-        raise ValueError(f"{bad} of {rewards.numel()} rewards are NaN or infinite")
+    check_place(name, given, "the rollouts are", rollouts.tokens)
+    if not given.isfinite().all():
+        bad = int((~given.isfinite()).sum())
+        raise ValueError(f"{bad} of {given.numel()} {name} are NaN or infinite")

@@ -6,10 +6,14 @@ import torch
 from torch import Tensor
 
 from carms.inputs import probabilities
-from carms.options import real_number, whole_number
+from carms.options import positive_number, probability, whole_number
 from carms.precision import computing_dtype
 
 __all__ = ["Policy"]
+
+
+# A smaller share of the likeliest token is zero in single precision.
+_SMALLEST = 1e-30
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,10 @@ class Policy:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < real_number("temperature", self.temperature) < float("inf"):
-            raise ValueError(f"temperature is a positive number, got {self.temperature}")
+        positive_number("temperature", self.temperature)
         if self.top_k is not None and whole_number("top_k", self.top_k) < 1:
             raise ValueError(f"top_k keeps at least 1 token, got {self.top_k}")
-        if self.top_p is not None and not 0 < real_number("top_p", self.top_p) <= 1:
+        if self.top_p is not None and not probability("top_p", self.top_p) >= _SMALLEST:
             raise ValueError(f"top_p is a probability above 0, got {self.top_p}")
 
     def probabilities(self, logits: Tensor) -> Tensor:

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from carms.checks import check_floats, check_function, check_integers, check_place
 from carms.copulas import Circular, Copula, Independent
-from carms.options import real_number, whole_number
+from carms.memory import check_memory
+from carms.options import check_choice, probability, whole_number
 from carms.precision import precise_dtype
 from carms.randomness import uniform
 from carms.sequences.coder import Choice, Coder
@@ -32,6 +34,7 @@ def default_epsilon(samples: int) -> float:
         >>> default_epsilon(16)
         0.0625
     """
+    samples = whole_number("samples", samples, least=1)
     return min(1.0, 4 / (samples * math.sqrt(samples)))
 
 
@@ -83,7 +86,10 @@ def rollouts(
     policy = Policy(temperature, top_k, top_p)
     ends = _token_numbers(eos)
     _check(prompts, length, copula, epsilon, ends)
+    check_function("step", step)
     source = COPULAS[copula](samples)
+    shape = (len(prompts), source.samples, prompts.shape[1] + length)
+    check_memory("rollouts", shape, 32, prompts.device)
     epsilon = default_epsilon(samples) if epsilon is None else epsilon
     points = _points(source, epsilon, prompts, generator)
     last = torch.tensor(ends, dtype=torch.long, device=prompts.device)
@@ -107,8 +113,8 @@ def _run(
     ended = torch.zeros(rows, dtype=torch.bool, device=prompts.device)
     cache, choices = None, []
     for t in range(given, given + length):
-        logits, cache = step(tokens[:, :t], cache)
-        probs = policy.probabilities(_check_logits(logits, rows))
+        logits, cache = _check_step(step(tokens[:, :t], cache))
+        probs = policy.probabilities(_check_logits(logits, tokens))
         choice = coder.choose(probs, uniform((rows,), generator, coder.dtype, prompts.device))
         if len(last):
             choice = choice.fill(ended, last[0])
@@ -153,9 +159,7 @@ def _points(
 def _check(
     prompts: object, length: int, copula: str, epsilon: float | None, ends: tuple[int, ...]
 ) -> None:
-    if not isinstance(prompts, Tensor) or prompts.is_floating_point():
-        kind = prompts.dtype if isinstance(prompts, Tensor) else type(prompts).__name__
-        raise TypeError(f"prompts must be a tensor of token numbers, got {kind}")
+    prompts = check_integers("prompts", prompts)
     if prompts.ndim != 2 or not len(prompts):
         raise ValueError(
             "prompts must be [P, t0], at least one prompt of t0 >= 0 tokens, got shape "
@@ -163,10 +167,9 @@ def _check(
         )
     if whole_number("length", length) < 1:
         raise ValueError(f"a rollout has at least 1 token, got length={length}")
-    if copula not in COPULAS:
-        raise ValueError(f"copula is one of {', '.join(COPULAS)}, got {copula!r}")
-    if epsilon is not None and not 0 <= real_number("epsilon", epsilon) <= 1:
-        raise ValueError(f"epsilon is a probability, got {epsilon}")
+    check_choice("copula", copula, COPULAS)
+    if epsilon is not None:
+        probability("epsilon", epsilon)
     if any(end < 0 for end in ends):
         raise ValueError(f"eos is a token number or several, got {ends}")
 
@@ -175,15 +178,24 @@ def _token_numbers(eos: int | Sequence[int] | Tensor | None) -> tuple[int, ...]:
     if eos is None:
         return ()
     if isinstance(eos, Tensor):
-        eos = eos.flatten().tolist()
+        eos = check_integers("eos", eos).flatten().tolist()
     several = eos if isinstance(eos, Iterable) else [eos]
     return tuple(whole_number("eos", end) for end in several)
 
 
-def _check_logits(logits: object, rows: int) -> Tensor:
-    if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-        raise TypeError(f"step must return floating point logits, got {kind}")
+def _check_step(returned: Any) -> tuple[Any, Any]:
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        raise TypeError(f"step must return (logits, cache), got {type(returned).__name__}")
+    logits, cache = returned
+    return logits, cache
+
+
+def _check_logits(logits: object, tokens: Tensor) -> Tensor:
+    rows = len(tokens)
+    if not isinstance(logits, Tensor):
+        raise TypeError(f"step must return a tensor of logits, got {type(logits).__name__}")
+    check_floats("the logits of step", logits)
+    check_place("the logits of step", logits, "the prompts are", tokens)
     if logits.ndim != 2 or logits.shape[0] != rows or not logits.shape[1]:
         raise ValueError(
             "step must return the logits of the next token of every row, [rows, vocabulary] with "
