@@ -249,8 +249,9 @@ class _Run:
     ) -> None:
         self.problem, self.generator = problem, generator
         # A copy: what it remembers of these calls is not for the calls that its owner makes.
-        given = isinstance(entry, Estimator)
-        self.estimator = deepcopy(entry) if given else make(entry, samples=samples)
+        self.estimator = (
+            deepcopy(entry) if isinstance(entry, Estimator) else make(entry, samples=samples)
+        )
         made = self.estimator
         # Parameters would never move; but a memory of past calls is a part of what is measured.
         if isinstance(entry, str) and made.learned:

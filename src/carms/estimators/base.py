@@ -40,7 +40,6 @@ class Draw(Generic[Memory]):
         indices: ``[N, *batch, D]`` categories.
         memory: what else the maker has to remember of the draw; each has names of its own.
         relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
-        maker: the estimator that drew them.
     """
 
     maker: "Estimator"
