@@ -22,7 +22,7 @@ from torch.distributions import Bernoulli, Categorical, Normal, OneHotCategorica
 
 import carms
 from carms import copulas, couplings, sequences
-from carms.estimators import _REGISTRY
+from carms.estimators import find
 
 SEEDS, CALLS = 50, 60
 SECONDS = 15
@@ -205,7 +205,7 @@ class Fuzz:
             "temperature": lambda: self.real(0.5, 1, 10.0),
             "tree": lambda: self.either(("balanced", "stick-breaking"), ("oak", None, [1])),
         }
-        taken = inspect.signature(_REGISTRY[name]).parameters
+        taken = inspect.signature(find(name)).parameters
         options = {each: known[each]() for each in known if each in taken and self.maybe(0.4)}
         return options | ({"colour": 3} if self.maybe(0.02) else {})
 

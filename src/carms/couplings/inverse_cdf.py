@@ -141,7 +141,7 @@ class InverseCDF(Coupling):
         everyone = torch.arange(categories, device=probs.device).unsqueeze(-1)
         p = probs.reshape(-1, categories).T.contiguous()
         found = _lift_by_pairs(self.copula, orders, p, everyone.expand_as(p))
-        return found.view(-1, *probs.shape[:-1])
+        return found.view(len(found), *probs.shape[:-1])
 
     @property
     def _mixture(self) -> Literal["all"] | int | None:
