@@ -400,7 +400,8 @@ def test_a_run_that_kills_its_process_is_given_up_and_no_other_is(tmp_path, monk
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Dying)
     deadly, good = (Job(Settings(seed=seed), tmp_path / f"{seed}") for seed in range(2))
     # An earlier sweep had begun it already.
-    RunDirectory(good.path, good.settings.to_json())
+    with RunDirectory(good.path, good.settings.to_json()).held():
+        pass
     outcomes = {one for one in islice(executors.local([deadly, good], workers), 50) if one}
     assert outcomes == {Outcome(deadly, "its process died 3 times"), Outcome(good, None)}
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from carms.lab.figures import draw_images
 from carms.lab.settings import Settings
 from carms.lab.training import InterruptedRunError, Trainer
 
@@ -60,7 +59,6 @@ def work(config: dict[str, Any], path: str) -> str | None:
         trainer = Trainer(Settings.from_json(config), Path(path))
         if trainer.directory.result is None:
             trainer.run(patience=PATIENCE)
-            draw_images(trainer.model, trainer.data, trainer.directory.path)
     except InterruptedRunError:
         # Whoever asked for it wants the process to end, not to begin with the next run.
         os._exit(128 + signal.SIGTERM)

@@ -3,16 +3,17 @@
 import json
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-__all__ = ["open_regular", "parse_object", "read_bounded", "read_object"]
+__all__ = ["OBJECT_LIMIT", "open_regular", "parse_object", "read_bounded"]
 
 # Bytes of a file that holds one JSON object.
-OBJECT = 1 << 20
+OBJECT_LIMIT = 1 << 20
 
 
-def open_regular(path: Path, limit: int) -> BinaryIO:
+def open_regular(path: Path, limit: int) -> BufferedReader:
     """Open a regular file of at most ``limit`` bytes.
 
     Links are not followed, and nothing waits for the other end of a pipe.
@@ -35,11 +36,6 @@ def read_bounded(path: Path, limit: int) -> bytes:
     with open_regular(path, limit) as file:
         # Not ``limit`` itself, for which memory would be reserved.
         return file.read(os.fstat(file.fileno()).st_size)
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a file that holds one JSON object."""
-    return parse_object(read_bounded(path, OBJECT))
 
 
 def parse_object(text: bytes) -> dict[str, Any]:

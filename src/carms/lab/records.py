@@ -5,11 +5,13 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from carms.lab.reading import open_regular, parse_object, read_object
+from carms.lab.reading import OBJECT_LIMIT, open_regular, parse_object, read_bounded
 from carms.lab.settings import Settings
+from carms.lab.sums import Sums, sha256
 
 __all__ = [
     "PARTS",
@@ -60,13 +62,13 @@ class Result:
 
 def read_settings(directory: Path) -> Settings:
     """Read ``config.json``."""
-    return Settings.from_json(read_object(directory / "config.json"))
+    return Settings.from_json(_read_object(directory, "config.json"))
 
 
 def read_result(directory: Path, settings: Settings) -> Result | None:
     """Read ``result.json``; None if there is none, because the run is not finished."""
     try:
-        row = read_object(directory / "result.json")
+        row = _read_object(directory, "result.json")
     except FileNotFoundError:
         return None
     if row.get("step") != settings.steps:
@@ -79,10 +81,18 @@ def read_result(directory: Path, settings: Settings) -> Result | None:
     return Result(likelihood, _number(row, "training_seconds"), named)
 
 
+def _read_object(directory: Path, name: str) -> dict[str, Any]:
+    data = read_bounded(directory / name, OBJECT_LIMIT)
+    Sums(directory).check(name, sha256(data))
+    return parse_object(data)
+
+
 def read_metrics(directory: Path, steps: int) -> Metrics:
     """Read ``metrics.jsonl`` of a run of that many steps; there need not be one."""
     try:
         with open_regular(directory / "metrics.jsonl", METRICS_LIMIT) as file:
+            Sums(directory).check("metrics.jsonl", file_digest(file, "sha256").hexdigest())
+            file.seek(0)
             return _metrics(iter(partial(file.readline, LINE_LIMIT + 1), b""), steps)
     except FileNotFoundError:
         return _metrics((), steps)

@@ -1,6 +1,5 @@
 """A run is a directory, and survives whatever happens to the process that writes it."""
 
-import hashlib
 import json
 import os
 import platform
@@ -19,6 +18,8 @@ from torch import Tensor
 
 from carms.lab.printable import printable
 from carms.lab.reading import read_bounded
+from carms.lab.sums import NAME as SUMS
+from carms.lab.sums import Sums, sha256
 
 __all__ = ["Checkpoint", "RunDirectory", "write_json"]
 
@@ -48,7 +49,7 @@ class Checkpoint:
     def fits(self, metrics: bytes) -> bool:
         """Whether ``metrics.jsonl`` still has the lines of these steps, as they were."""
         own = metrics[: self.metrics_size]
-        return len(own) == self.metrics_size and self.metrics_sha256 in (None, _sha256(own))
+        return len(own) == self.metrics_size and self.metrics_sha256 in (None, sha256(own))
 
 
 class DamagedError(ValueError):
@@ -137,18 +138,24 @@ class RunDirectory:
         data = _read(path, JSON_LIMIT)
         if data is None:
             return None
-        checksum = _read(path.with_name("result.json.sha256"), JSON_LIMIT)
-        if checksum not in (None, _checksum_line(path, data)):
+        try:
+            Sums(self.path).check(path.name, sha256(data))
+        except ValueError as error:
             raise ValueError(
-                f"{path} is damaged: its checksum is wrong; remove it to evaluate the run again"
-            )
+                f"{path} is damaged: {error}; remove it to evaluate the run again"
+            ) from error
         return _parsed(path, data)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json``: the run is over."""
-        path, data = self.path / "result.json", _as_json(result)
-        write_atomically(path.with_name("result.json.sha256"), _checksum_line(path, data))
-        write_atomically(path, data)
+        data = _as_json(result)
+        written = {
+            "config.json": _read(self.path / "config.json", JSON_LIMIT) or b"",
+            "metrics.jsonl": self._lines(),
+            "result.json": data,
+        }
+        write_atomically(self.path / SUMS, Sums.of(written))
+        write_atomically(self.path / "result.json", data)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -178,7 +185,7 @@ class RunDirectory:
             "step": step,
             "config": self._config,
             "metrics_size": len(metrics),
-            "metrics_sha256": _sha256(metrics),
+            "metrics_sha256": sha256(metrics),
         }
         # The manifest comes last: without it there is no checkpoint.
         write_json(self._manifest(step), {**manifest, "sha256": _seal(manifest, data)})
@@ -343,13 +350,4 @@ def _seal(manifest: Mapping[str, Any], tensors: bytes) -> str:
     checksum of the tensors alone.
     """
     facts = json.dumps(manifest, sort_keys=True).encode() if "config" in manifest else b""
-    return _sha256(tensors + facts)
-
-
-def _checksum_line(path: Path, data: bytes) -> bytes:
-    """What ``sha256sum`` prints of a file, and reads with ``--check``."""
-    return f"{_sha256(data)}  {path.name}\n".encode()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return sha256(tensors + facts)
