@@ -89,7 +89,8 @@ def _harm_stopped(
     before = snapshot(path)
     ended = run(whole.command(path), folder)
     if ended.refused:
-        # A lock may appear.
+        # A lock may appear, and says who held it last.
+        before.pop("lock", None)
         after = {name: kind for name, kind in snapshot(path).items() if name in before}
         return None if after == before else f"{what}: refuses, and changes files: {ended}"
     lost = whole.lost(path, ended)

@@ -1,6 +1,7 @@
 """Runs under faults: damaged, missing, unreadable and linked files, signals, a second process."""
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from carms.lab.gather import gather
 from carms.lab.pictures import embed_pictures
 from carms.lab.settings import Settings
 from carms.lab.store import RunDirectory
+from carms.lab.sums import sha256
 from carms.lab.training import InterruptedRunError, Trainer
 
 
@@ -188,7 +190,7 @@ def test_checkpoints_of_the_version_before(finished, run):
         manifest = json.loads(path.read_text())
         tensors = path.with_suffix(".safetensors").read_bytes()
         old = {name: manifest[name] for name in ("step", "metrics_size")}
-        path.write_text(json.dumps(old | {"sha256": store._sha256(tensors)}))
+        path.write_text(json.dumps(old | {"sha256": sha256(tensors)}))
     assert train(run) == outcome(finished)
 
 
@@ -501,6 +503,18 @@ def test_reports_name_what_a_finished_run_did_not_write(finished, tmp_path, name
     # Another digit of a number: everything is in order still, but for the checksum.
     data[max(place for place, byte in enumerate(data) if chr(byte).isdigit())] ^= 1
     (path / name).write_bytes(data)
-    (problem,) = gather([path]).problems
+    (problem,) = gather([finished, path]).problems
     assert problem.startswith(str(path / name))
     assert "its checksum is wrong" in problem
+
+
+def test_tensorboard_that_cannot_be_written_is_one_error(tmp_path, monkeypatch, capfd):
+    def fail(self, data):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.write", fail)
+    with pytest.raises(OSError, match=r"cannot write .*tensorboard: Input/output error"):
+        train(tmp_path / "run")
+    assert "Traceback" not in capfd.readouterr().err
+    monkeypatch.undo()
+    assert train(tmp_path / "run")

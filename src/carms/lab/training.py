@@ -169,8 +169,7 @@ class Trainer:
     def _train(self, on_line: Callable[[dict[str, Any]], None], pending: list[int]) -> None:
         """Take the steps that are left; stop with a checkpoint as soon as a signal is pending."""
         settings = self.settings
-        writer = SummaryWriter(str(self.directory.path / "tensorboard"), purge_step=self.step + 1)
-        with closing(writer):
+        with _events(self.directory.path / "tensorboard", self.step + 1) as writer:
             while self.step < settings.steps:
                 images = self.one_step()
                 last = self.step == settings.steps
@@ -351,6 +350,25 @@ def _model_of(settings: Settings, mean: Tensor) -> LatentModel:
             f"a model of {variables:,} variables with {categories:,} categories cannot be built "
             f"here: {str(error).splitlines()[0]}"
         ) from error
+
+
+@contextmanager
+def _events(directory: Path, first: int) -> Iterator[SummaryWriter]:
+    """Write TensorBoard's files from that step on.
+
+    They are written by a thread. What it meets is raised here, and need not be printed there.
+    """
+    printed, met = threading.excepthook, list[BaseException | None]()
+    threading.excepthook = lambda error: met.append(error.exc_value)
+    try:
+        with closing(SummaryWriter(str(directory), purge_step=first)) as writer:
+            yield writer
+    except OSError as error:
+        if error not in met:
+            raise
+        raise OSError(error.errno, f"cannot write {directory}: {error.strerror}") from error
+    finally:
+        threading.excepthook = printed
 
 
 @contextmanager
