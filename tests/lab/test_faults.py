@@ -503,7 +503,7 @@ def test_reports_name_what_a_finished_run_did_not_write(finished, tmp_path, name
     # Another digit of a number: everything is in order still, but for the checksum.
     data[max(place for place, byte in enumerate(data) if chr(byte).isdigit())] ^= 1
     (path / name).write_bytes(data)
-    (problem,) = gather([finished, path]).problems
+    problem, *_ = gather([finished, path]).problems
     assert problem.startswith(str(path / name))
     assert "its checksum is wrong" in problem
 
