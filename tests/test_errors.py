@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import BINARY_ONLY, PAIRS, rows
-from torch.distributions import Bernoulli
+from torch.distributions import Bernoulli, Categorical, Independent
 
 import carms
 from carms.copulas import Circular, Dirichlet
@@ -154,7 +154,7 @@ def test_bad_options():
 
 def test_f_of_the_wrong_shape(name):
     logits, count = torch.zeros(3, 2, 2), rows(name, 4, 2, 2) or r"\d"
-    expected = rf"one value per sample, \[N, \*batch\] = \[{count}, 3\]"
+    expected = rf"one per sample, \[N, \*batch\] = \[{count}, 3\]"
     cases = {
         rf"\[{count}, 3, 2\]": lambda z: z.sum(-1),
         r"\[\]": lambda z: z.sum(),
@@ -178,7 +178,7 @@ def test_f_that_is_not_finite(name, bad):
 
 @pytest.mark.parametrize("value", [1.0, None, [1.0] * 4], ids=["float", "None", "list"])
 def test_f_that_returns_no_tensor(name, value):
-    message = rf"f must return a tensor \[N, \*batch\] = \[\d+, 3\], got {type(value).__name__}"
+    message = rf"f must be a tensor \[N, \*batch\] = \[\d+, 3\], got {type(value).__name__}"
     raises(TypeError, message, lambda _: value, torch.zeros(3, 2, 2), name)
 
 
@@ -298,3 +298,18 @@ def test_a_draw_of_another_estimator(name):
     draw = other.sample(torch.zeros(5, 2, categories))
     with pytest.raises(ValueError, match=r"cannot use a draw of (another )?carms-s\(samples=4\)"):
         estimator.surrogate(draw, torch.zeros(4, 5))
+
+
+def test_f_that_returns_values_and_more():
+    message = r"values of f must be a tensor .* got tuple; .* estimator\.surrogate\(draw, values\)"
+    raises(TypeError, message, lambda z: (z.sum((-2, -1)), z), torch.zeros(3, 2, 2))
+
+
+def test_variables_of_each_example():
+    message = r"got shape \[4, 5, 3\]; .*D = 3 variables of each example"
+    raises(ValueError, message, lambda z: z[..., 0], torch.zeros(5, 3, 2))
+
+
+def test_independent_over_the_batch_too():
+    logits = Independent(Categorical(logits=torch.zeros(5, 3, 2)), 2)
+    raises(ValueError, "got reinterpreted_batch_ndims=2", one_number, logits)

@@ -18,7 +18,7 @@ from helpers import (
     replicate,
     rows,
 )
-from torch.distributions import Bernoulli, Categorical, OneHotCategorical
+from torch.distributions import Bernoulli, Categorical, Independent, OneHotCategorical
 
 import carms
 from carms.copulas import Dirichlet
@@ -457,6 +457,19 @@ def test_categorical_distributions(name, categories, distribution, given):
     torch.testing.assert_close(value.detach(), plain[0], rtol=1e-12, atol=1e-14)
     if name not in NOT_TANGENT:
         torch.testing.assert_close(gradient, plain[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("distribution", [Categorical, OneHotCategorical])
+def test_the_variables_of_one_example(distribution):
+    f, logits = RandomTable(2, 3), logits_of(5, 2, 3)
+    estimator = carms.make("carms-s", samples=4)
+    given = Independent(distribution(logits=logits), 1)
+    value = estimator.expectation(f, given, generator(9))
+    assert torch.equal(value, estimator.expectation(f, logits, generator(9)))
+    bits = Bernoulli(logits=logits_of(5, 2))
+    value = estimator.expectation(RandomTable(2, 2).of_bits, Independent(bits, 1), generator(9))
+    same = estimator.expectation(RandomTable(2, 2).of_bits, bits, generator(9))
+    assert torch.equal(value, same)
 
 
 @pytest.mark.parametrize("given", ["logits", "probs"])

@@ -386,7 +386,7 @@ def test_f_that_does_not_return_the_terms(f, got):
 
 
 def test_f_of_terms_that_are_no_numbers():
-    message = r"f must return a tensor \[N, \*batch, K\] = \[4, 5, 3\], got list"
+    message = r"the values of f must be a tensor \[N, \*batch, K\] = \[4, 5, 3\], got list"
     raises(TypeError, message, lambda z: [z], terms=torch.eye(3))
     raises(TypeError, "floating point", lambda z: z[..., 0].long(), terms=torch.eye(3))
     infinite = "NaN or infinity for 60 of 60"

@@ -36,9 +36,10 @@ def expectation(
             finite floats on the device of the samples. It may write on its samples, return a view
             of them, and is called even if the batch is empty.
         logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
-            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``. Or a tuple
-            of these, groups of variables with different numbers of categories: ``f`` then takes
-            the samples of each group as an argument of its own.
+            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``, whose last
+            batch dimension is that of the D variables, with or without ``Independent(..., 1)``
+            around it. Or a tuple of these, groups of variables with different numbers of
+            categories: ``f`` then takes the samples of each group as an argument of its own.
         estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
             has its own samples and options.
         samples: number of samples N of an estimator given by name. Defaults to 8.

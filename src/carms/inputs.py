@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Categorical, OneHotCategorical
+from torch.distributions import Bernoulli, Categorical, Independent, OneHotCategorical
 
 from carms.checks import check_floats, check_integers, check_mask, check_place
 from carms.groups import join, split
@@ -26,8 +26,9 @@ __all__ = [
     "probabilities",
 ]
 
-Group = Tensor | Categorical | OneHotCategorical | Bernoulli
-Distribution = Group | tuple[Group, ...]
+# In words, since torch's class has no type parameter but for type checkers.
+Group: TypeAlias = "Tensor | Categorical | OneHotCategorical | Bernoulli | Independent[Any]"
+Distribution: TypeAlias = "Group | tuple[Group, ...]"
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Variables:
         """Take logits, a distribution or a tuple of groups as the user has it."""
         if isinstance(given, tuple):
             return _side_by_side(tuple(map(Variables.of, given)))
+        if isinstance(given, Independent):
+            return Variables.of(_variables_of_one(given))
         if isinstance(given, Bernoulli):
             return Variables(_bernoulli_logits(given), binary=True)
         if isinstance(given, Categorical):
@@ -82,7 +85,8 @@ class Variables:
         else:
             raise TypeError(
                 "logits must be a tensor or a Categorical, OneHotCategorical or Bernoulli "
-                f"distribution, or a tuple of these, got {type(given).__name__}"
+                "distribution, also inside Independent, or a tuple of these, got "
+                f"{type(given).__name__}"
             )
         if logits.ndim < 2:
             raise ValueError(
@@ -111,6 +115,18 @@ def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
     for group in groups:
         check_place("each group", group.logits, "the first is", groups[0].logits)
     return Variables(join([group.logits for group in groups]), groups=groups)
+
+
+def _variables_of_one(given: "Independent[Any]") -> Group:
+    """The distribution inside, whose last batch dimension is that of the D variables."""
+    if given.reinterpreted_batch_ndims != 1:
+        raise ValueError(
+            "an Independent must have one dimension of variables, as in "
+            "Independent(Categorical(logits=[*batch, D, C]), 1), got "
+            f"reinterpreted_batch_ndims={given.reinterpreted_batch_ndims}"
+        )
+    inside: Group = given.base_dist
+    return inside
 
 
 def _categorical_logits(given: Categorical) -> Tensor:
@@ -241,20 +257,30 @@ def check_values(values: object, indices: Tensor, terms: int | None = None) -> T
         expected, what = torch.Size((*expected, terms)), "[N, *batch, K]"
     shape = list(expected)
     if not isinstance(values, Tensor):
-        raise TypeError(f"f must return a tensor {what} = {shape}, got {type(values).__name__}")
+        hint = ""
+        if isinstance(values, tuple):
+            hint = (
+                "; to get more than values out of it take two steps: draw = "
+                "estimator.sample(logits), values, more = f(draw.z), estimator.surrogate(draw, "
+                "values)"
+            )
+        raise TypeError(
+            f"the values of f must be a tensor {what} = {shape}, got {type(values).__name__}{hint}"
+        )
     check_floats("the values of f", values)
     check_place("the values of f", values, "z is", indices)
     if values.shape != expected:
         each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = ""
         if terms is None and values.shape == samples:
+            example = "each example" if len(samples) > 2 else "one example"
             hint = (
-                f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of one "
-                "example: for a batch of single variables use logits.unsqueeze(-2), and for one "
+                f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of "
+                f"{example}: for a batch of single variables use logits.unsqueeze(-2), and for one "
                 f"term of a sum per variable give terms=torch.eye({samples[-1]})"
             )
         raise ValueError(
-            f"f must return one value per {each}, {what} = {shape}, "
+            f"the values of f must be one per {each}, {what} = {shape}, "
             f"got shape {list(values.shape)}{hint}"
         )
     # A sum can be infinite of finite values, but not the other way round.
