@@ -12,7 +12,7 @@ from carms.gumbel import exponentials
 from carms.inputs import holds
 from carms.precision import precise_dtype
 
-__all__ = ["Unord"]
+__all__ = ["Unord", "arrivals"]
 
 # Variables are searched in blocks of about so many categories together: fewer, larger steps.
 _BLOCK = 32
@@ -173,12 +173,9 @@ def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         ``w(s) [*batch, K]`` and ``w(s' | s) [*batch, K, K]``, on whose diagonal is ``p(s)``.
     """
-    log_time, log_weight = _nodes(log_p.shape[-1], log_p.dtype, log_p.device)
-    member = (log_p > -torch.inf).unsqueeze(-2)
-    # log(1 - e^(-t r)), [*batch, Q, K]; a product has no factor for what is not there.
-    x = (log_p - outside.log().unsqueeze(-1)).unsqueeze(-2) + log_time.unsqueeze(-1)
-    arrived = torch.where(x < -30, x, torch.log(-torch.expm1(-x.exp())))
-    arrived = torch.where(member, arrived, 0)
+    arrived, log_weight = arrivals(log_p - outside.log().unsqueeze(-1))
+    # A product has no factor for what is not there.
+    arrived = torch.where((log_p > -torch.inf).unsqueeze(-2), arrived, 0)
     # Everything relative to the largest value of the integrand: nothing over- or underflows.
     integrand = arrived.sum(-1) + log_weight
     peak, where = integrand.max(-1, keepdim=True)
@@ -193,6 +190,19 @@ def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
     second = scale.unsqueeze(-2) * two_out / one_out.unsqueeze(-1)
     own = torch.eye(log_p.shape[-1], dtype=torch.bool, device=log_p.device)
     return scale * one_out / whole, torch.where(own, log_p.exp().unsqueeze(-1), second)
+
+
+def arrivals(log_rates: Tensor) -> tuple[Tensor, Tensor]:
+    """Log probabilities ``[*batch, Q, K]`` that members arrived by Q times, and the logarithms of
+    the weights ``[Q]`` of the times, whose sum stands for ``int_0^inf e^-t . dt``.
+
+    Args:
+        log_rates: ``[*batch, K]``, relative to the rate of all that is not in the set.
+    """
+    log_time, log_weight = _nodes(log_rates.shape[-1], log_rates.dtype, log_rates.device)
+    # log(1 - e^(-t r))
+    x = log_rates.unsqueeze(-2) + log_time.unsqueeze(-1)
+    return torch.where(x < -30, x, torch.log(-torch.expm1(-x.exp()))), log_weight
 
 
 @constant
