@@ -117,7 +117,7 @@ def stochastic_beam_search(
         probability ``[*batch]`` of all others. One that does not exist has probability 0.
     """
     batch, (variables, categories) = log_probs.shape[:-2], log_probs.shape[-2:]
-    size = max(1, int(math.log(_BLOCK, categories)))
+    size = max(1, int(math.log(_BLOCK, max(2, categories))))
     beam = torch.zeros((*batch, 1, 0), dtype=torch.long, device=log_probs.device)
     log_p = log_time = log_probs.new_zeros(*batch, 1)
     outside = log_probs.new_zeros(batch)

@@ -13,12 +13,12 @@ from carms.sequences import Rollouts, advantages, rollouts
 from carms.subsets.base import Draw, race
 from carms.subsets.listed import ByCategories, count
 
-__all__ = ["Carms"]
+__all__ = ["COUPLED", "MOST_LISTED", "Carms", "default_epsilon"]
 
 # Up to so many subsets are laid side by side on the ring; of more, the picks are coupled.
 MOST_LISTED = 256
 # Picks that are coupled. Further ones would divide intervals that are far below 1 / N already.
-COUPLED = 4
+COUPLED = 3
 
 
 class Carms(ByCategories):
@@ -26,7 +26,7 @@ class Carms(ByCategories):
 
     Few subsets (256 at the most) are the categories of one variable, drawn and corrected as by
     ``carms-s``. Rankings, and subsets of which there are more, are sequences of picks whose logits
-    leave out what was taken: their first four picks are the coupled rollouts of
+    leave out what was taken: their first three picks are the coupled rollouts of
     ``carms.sequences``, and the others are independent given those. Unbiased, for any ``f``;
     N evaluations.
 
@@ -53,12 +53,12 @@ class Carms(ByCategories):
         return self._picks(logits, generator)
 
     def _over_categories(self, total: int) -> CarmsOfCategories:
-        epsilon = subset_epsilon(self.samples, total) if self.epsilon is None else self.epsilon
-        return carms_s(self.samples, epsilon=epsilon)
+        return carms_s(self.samples, epsilon=self._epsilon(total))
 
-    def _picks(
-        self, logits: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Rollouts]:
+    def _epsilon(self, total: int) -> float:
+        return default_epsilon(self.samples, total) if self.epsilon is None else self.epsilon
+
+    def _picks(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Rollouts]:
         *batch, items = logits.shape
         rows = logits.reshape(-1, items)
         coupled = min(self.size, COUPLED)
@@ -69,9 +69,8 @@ class Carms(ByCategories):
             return left.scatter_(-1, picked[:, -1:], -torch.inf), cache
 
         nothing = torch.zeros(len(rows), 0, dtype=torch.long, device=logits.device)
-        group = rollouts(
-            step, nothing, self.samples, coupled, epsilon=self.epsilon, generator=generator
-        )
+        epsilon = self._epsilon(count(items, self.size, self.ordered))
+        group = rollouts(step, nothing, self.samples, coupled, epsilon=epsilon, generator=generator)
         picked = group.tokens.flatten(0, 1)
         if coupled < self.size:
             group = replace(group, complete=False)
@@ -83,16 +82,21 @@ class Carms(ByCategories):
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
         if not isinstance(draw.memory, Rollouts):
             return super().weights(draw, fz)
-        found = advantages(fz.flatten(1).T, draw.memory) / self.samples
+        found = advantages(fz.reshape(self.samples, -1).T, draw.memory) / self.samples
         return found.T.reshape(fz.shape)
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
         return fz.mean(0)
 
 
-def subset_epsilon(samples: int, total: int) -> float:
-    """An epsilon for so many draws of so many subsets: the rarer collisions are, the higher.
+def default_epsilon(samples: int, total: int) -> float:
+    """``M / (10 N^2)``, at most 1/2, for N draws of M subsets or rankings: where they are many,
+    draws hardly collide, and coupling them gains nothing that its ratios do not spoil.
 
     Chosen by ``benchmarks/subsets.py``.
+
+    Examples:
+        >>> default_epsilon(8, total=56)
+        0.0875
     """
-    return min(0.5, 0.1 * total / samples**2)
+    return min(total, 5 * samples**2) / (10 * samples**2)

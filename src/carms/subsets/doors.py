@@ -8,15 +8,20 @@ from torch import Tensor
 
 from carms.subsets.base import Draw, SubsetEstimator
 from carms.subsets.carms import Carms
+from carms.subsets.carms_t import CarmsT
 from carms.subsets.listed import Exact, Unord
 from carms.subsets.loorf import Loorf
+from carms.subsets.relaxed import Relaxed, StraightThrough
 
 __all__ = ["available", "expectation", "make", "sample", "surrogate"]
 
 _REGISTRY: dict[str, type[SubsetEstimator]] = {
     "carms": Carms,
+    "carms-t": CarmsT,
     "exact": Exact,
     "loorf": Loorf,
+    "relaxed": Relaxed,
+    "straight-through": StraightThrough,
     "unord": Unord,
 }
 

@@ -17,7 +17,7 @@ from carms.inputs import Variables
 from carms.subsets.base import Draw, ScoreFunction
 from carms.subsets.score import log_prob
 
-__all__ = ["ByCategories", "Exact", "Unord", "count", "every"]
+__all__ = ["ByCategories", "Exact", "Unord", "count", "every", "log_probs"]
 
 
 def count(items: int, size: int, ordered: bool) -> int:
@@ -37,6 +37,40 @@ def every(items: int, size: int, ordered: bool, device: torch.device) -> Tensor:
     return torch.tensor(list(kind(range(items), size)), device=device)
 
 
+def log_probs(logits: Tensor, size: int, ordered: bool) -> Tensor:
+    """Log probabilities ``[M, *batch]`` of ``every`` subset or ranking under ``[*batch, n]``."""
+    items = every(logits.shape[-1], size, ordered, logits.device)
+    if ordered or 2 * size > logits.shape[-1]:
+        each = items.view(len(items), *[1] * (logits.ndim - 1), size)
+        return log_prob(logits, each.expand(-1, *logits.shape[:-1], -1), ordered)
+    # A subset is one that is smaller by an item, any of its own, which came last. While subsets
+    # become more from size to size, this is faster than their integrals.
+    found = torch.zeros_like(logits[..., 0]).unsqueeze(0)
+    for members, parents, absent in _sizes(logits.shape[-1], size, logits.device):
+        left = logits.movedim(-1, 0)[absent].logsumexp(1)
+        before = found - left.masked_fill(left == -torch.inf, 0)
+        found = (before[parents] + logits.movedim(-1, 0)[members]).logsumexp(1)
+    return found
+
+
+@constant
+def _sizes(items: int, size: int, device: torch.device) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """For subsets of 1 to ``size`` items: their members ``[M, k]``, for each member which of the
+    smaller subsets is left without it ``[M, k]``, and which items are absent from each smaller
+    subset.
+    """
+    found = []
+    place: dict[tuple[int, ...], int] = {(): 0}
+    for k in range(1, size + 1):
+        subsets = list(itertools.combinations(range(items), k))
+        parents = [[place[each[:i] + each[i + 1 :]] for i in range(k)] for each in subsets]
+        absent = [[i for i in range(items) if i not in smaller] for smaller in place]
+        tables = (torch.tensor(rows, device=device) for rows in (subsets, parents, absent))
+        found.append((next(tables), next(tables), next(tables)))
+        place = {each: number for number, each in enumerate(subsets)}
+    return found
+
+
 class Listed(ScoreFunction):
     """Estimators that know the probability of every subset or ranking."""
 
@@ -50,8 +84,7 @@ class Listed(ScoreFunction):
                 f"{self.size} of {logits.shape[-1]} items"
             )
         items = every(logits.shape[-1], self.size, self.ordered, logits.device)
-        each = items.view(total, *[1] * (logits.ndim - 1), self.size)
-        return items, log_prob(logits, each.expand(total, *logits.shape[:-1], -1), self.ordered)
+        return items, log_probs(logits, self.size, self.ordered)
 
 
 class Exact(Listed):
@@ -73,17 +106,19 @@ class Exact(Listed):
         super().__init__(size, 0, ordered)
 
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        items, log_probs = self._list(logits)
+        items, each = self._list(logits)
         everyone = torch.arange(len(items), device=items.device)
-        everyone = everyone.view(-1, *[1] * (logits.ndim - 1)).expand(log_probs.shape)
-        possible = torch.where(log_probs > -torch.inf, everyone, log_probs.argmax(0))
-        return items[possible], log_probs.exp()
+        everyone = everyone.view(-1, *[1] * (logits.ndim - 1)).expand(each.shape)
+        possible = torch.where(each > -torch.inf, everyone, each.argmax(0))
+        return items[possible], each.exp()
 
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        return draw.memory * fz  # type: ignore[no-any-return]
+        probs: Tensor = draw.memory
+        return probs * fz
 
     def _value(self, draw: Draw, fz: Tensor) -> Tensor:
-        return (draw.memory.to(fz.dtype) * fz).sum(0)
+        probs: Tensor = draw.memory
+        return (probs.to(fz.dtype) * fz).sum(0)
 
 
 class Category(NamedTuple):
@@ -97,8 +132,8 @@ class ByCategories(Listed):
     """Estimators of one categorical variable, whose categories are the subsets or rankings."""
 
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
-        items, log_probs = self._list(logits)
-        variable = Variables(log_probs.movedim(0, -1).unsqueeze(-2))
+        items, each = self._list(logits)
+        variable = Variables(each.movedim(0, -1).unsqueeze(-2))
         estimator = self._over_categories(len(items))
         drawn = estimator._draw(variable.logits.softmax(-1), generator)
         draw = categorical.Draw(variable, *drawn)

@@ -44,7 +44,7 @@ def score(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
 
     Examples:
         >>> score(torch.zeros(3), torch.tensor([[0, 1]]), ordered=False)
-        tensor([[ 0.3333,  0.3333, -0.6667]])
+        tensor([[ 0.4167,  0.4167, -0.8333]])
     """
     inside = member_scores(logits, items, ordered)
     share = outside(logits, items)
