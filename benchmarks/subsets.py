@@ -20,7 +20,7 @@ SIZES = [(5, 2), (8, 3), (20, 4), (64, 8)]
 EPSILONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7)
 TIMES = [(64, 8, 8), (1024, 16, 8), (10_000, 100, 8)]  # n, k, N
 # Subsets per call: the batch is as large as this allows, so that scales can be fitted.
-ROWS = 4000
+ROWS = 2000
 
 
 def table(items: int) -> Callable[[Tensor], Tensor]:

@@ -1,6 +1,7 @@
 """The unordered set estimator: samples without replacement."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -173,7 +174,7 @@ def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         ``w(s) [*batch, K]`` and ``w(s' | s) [*batch, K, K]``, on whose diagonal is ``p(s)``.
     """
-    arrived, log_weight = arrivals(log_p - outside.log().unsqueeze(-1))
+    _, arrived, log_weight = arrivals(log_p - outside.log().unsqueeze(-1))
     # A product has no factor for what is not there.
     arrived = torch.where((log_p > -torch.inf).unsqueeze(-2), arrived, 0)
     # Everything relative to the largest value of the integrand: nothing over- or underflows.
@@ -192,17 +193,28 @@ def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
     return scale * one_out / whole, torch.where(own, log_p.exp().unsqueeze(-1), second)
 
 
-def arrivals(log_rates: Tensor) -> tuple[Tensor, Tensor]:
-    """Log probabilities ``[*batch, Q, K]`` that members arrived by Q times, and the logarithms of
-    the weights ``[Q]`` of the times, whose sum stands for ``int_0^inf e^-t . dt``.
+class Arrivals(NamedTuple):
+    """Arrivals of K members by Q times, for integrals ``int_0^inf e^-t . dt``.
 
-    Args:
-        log_rates: ``[*batch, K]``, relative to the rate of all that is not in the set.
+    Attributes:
+        expected: ``[*batch, Q, K]``, time multiplied by rate.
+        arrived: ``[*batch, Q, K]``, log probability that a member has arrived.
+        log_weight: ``[Q]``, logarithms of the weights of the times.
     """
+
+    expected: Tensor
+    arrived: Tensor
+    log_weight: Tensor
+
+
+def arrivals(log_rates: Tensor) -> Arrivals:
+    """Arrivals of members with ``log_rates [*batch, K]``, relative to the rate of all others."""
     log_time, log_weight = _nodes(log_rates.shape[-1], log_rates.dtype, log_rates.device)
-    # log(1 - e^(-t r))
-    x = log_rates.unsqueeze(-2) + log_time.unsqueeze(-1)
-    return torch.where(x < -30, x, torch.log(-torch.expm1(-x.exp()))), log_weight
+    log_expected = log_rates.unsqueeze(-2) + log_time.unsqueeze(-1)
+    expected = log_expected.exp()
+    arrived = torch.log(-torch.expm1(-expected))
+    arrived = torch.where(log_expected < -30, log_expected, arrived)
+    return Arrivals(expected, arrived, log_weight)
 
 
 @constant

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,20 +27,23 @@ class Draw:
         logits: ``[*batch, n]``, what they were drawn from.
         items: ``[N, *batch, k]`` items; in order of rank if their order counts.
         memory: what the maker has to remember beside the items.
-        z: what ``f`` sees: ``[N, *batch, n]`` with k ones in the dtype of the logits, or the
-            ``items`` if their order counts.
+        differentiable: ``[N, *batch, n]``, what ``f`` sees where it is differentiated.
     """
 
     maker: "SubsetEstimator"
     logits: Tensor
     items: Tensor
     memory: Any = None
-    z: Tensor = field(default=None)  # type: ignore[assignment]
+    differentiable: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        if self.z is None:
-            seen = self.items if self.maker.ordered else indicator(self.items, self.logits)
-            object.__setattr__(self, "z", seen)
+    @property
+    def z(self) -> Tensor:
+        """What ``f`` sees: ``[N, *batch, n]`` with k ones in the dtype of the logits, or the
+        ``items`` if their order counts.
+        """
+        if self.differentiable is not None:
+            return self.differentiable
+        return self.items if self.maker.ordered else indicator(self.items, self.logits)
 
 
 class SubsetEstimator(ABC):

@@ -45,7 +45,7 @@ class Relaxed(SubsetEstimator):
         noisy = perturbed(wide, times)
         items = noisy.topk(self.size, -1).indices
         soft = relaxed_top_k(noisy, self.size, self.temperature)
-        return Draw(self, logits, items, z=self._seen(soft.to(logits.dtype), items))
+        return Draw(self, logits, items, differentiable=self._seen(soft.to(logits.dtype), items))
 
     def _seen(self, soft: Tensor, items: Tensor) -> Tensor:
         return soft

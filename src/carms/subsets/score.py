@@ -33,7 +33,7 @@ def log_prob(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
     own, rest = _members(logits, items)
     if ordered:
         return (own - _remaining(own, rest)).sum(-1)
-    arrived, log_weight = arrivals(_relative(own, rest))
+    _, arrived, log_weight = arrivals(_relative(own, rest))
     return (arrived.sum(-1) + log_weight).logsumexp(-1)
 
 
@@ -60,13 +60,11 @@ def member_scores(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
     if ordered:
         # Item s was in the running at places 1 to s: 1 - sum_{t <= s} w_s / W_t.
         return 1 - (own + (-_remaining(own, rest)).logcumsumexp(-1)).exp()
-    relative = _relative(own, rest)
-    arrived, log_weight = arrivals(relative)
+    x, arrived, log_weight = arrivals(_relative(own, rest))
     weight = (arrived.sum(-1) + log_weight).softmax(-1)
-    # The derivative of log(1 - e^-x) with respect to log x, x / (e^x - 1), from the former.
-    x = -torch.log1p(-arrived.exp())
-    late = torch.where(x < 700, x / torch.expm1(x.clamp_max(700)), 0)
-    return (weight.unsqueeze(-1) * torch.where(x > 0, late, 1)).sum(-2)
+    # The derivative of log(1 - e^-x) with respect to log x is x / (e^x - 1). Near 0 it is 1.
+    late = torch.where(x < 1e-13, 1, x.clamp_max(1e4) * torch.expm1(-arrived))
+    return (weight.unsqueeze(-2) @ late).squeeze(-2)
 
 
 def outside(logits: Tensor, items: Tensor) -> Tensor:
