@@ -63,7 +63,7 @@ def relative(
     items: int, size: int, samples: int, scale: float, arguments: argparse.Namespace, slopes: bool
 ) -> dict[str, list[float]]:
     """Variances relative to leave-one-out on rankings, for a number of random problems."""
-    names = ["loorf", "carms"] + ["unord"] * (math.comb(items, size) < 5000)
+    names = ["loorf", "carms"] + ["unord"] * (math.comb(items, size) <= arguments.listed)
     names += ["carms-t", "straight-through"] * slopes
     found: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(arguments.problems):
@@ -230,6 +230,7 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=6, help="random problems (%(default)s)")
     parser.add_argument("--draws", type=int, default=4000, help="gradients each (%(default)s)")
     parser.add_argument("--samples", type=int, nargs="+", default=[4, 8, 16])
+    parser.add_argument("--listed", type=int, default=500, help="most subsets for unord")
     parser.add_argument("--elements", type=int, default=400_000, help="logits per draw, for speed")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seed", type=int, default=0)

@@ -22,7 +22,7 @@ from carms import subsets
 from carms.lab.figures import colour
 
 CHOSEN, PIXELS, SAMPLES, BATCH = 8, 64, 8, 64
-RATES = {"carms-t": 0.03, "loorf": 0.03, "relaxed": 0.03}  # of the choice
+RATES = {"carms-t": 0.01, "loorf": 0.01, "relaxed": 0.03}  # of the choice
 
 
 def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:

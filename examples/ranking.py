@@ -7,7 +7,8 @@ and ``loorf`` maximise the expectation of NDCG@5, which has no gradient, over 16
 list. ``listnet`` is what the field would use: the cross entropy between a softmax of the grades and
 one of the scores (Cao et al. 2007). All are judged by NDCG@5 of the patients sorted by score, on
 lists of 142 other patients. Rates are the best of 1e-3, 3e-3 and 1e-2 for each method with two
-other seeds, on lists of the training patients that were held out. Measured: VERDICT
+other seeds, on lists of the training patients that were held out. Measured: listnet 0.834, carms
+0.828, loorf 0.827; no lead is clear.
 """
 
 from pathlib import Path
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from carms import subsets
 
 PLACES, LIST, SAMPLES, BATCH, EVERY = 5, 20, 16, 32, 10
-RATES = {"carms": 3e-3, "loorf": 3e-3, "listnet": 3e-3}
+RATES = {"carms": 3e-3, "loorf": 3e-3, "listnet": 1e-3}
 SHADES = {"carms": "#D55E00", "loorf": "#0072B2", "listnet": "#777777"}
 DISCOUNT = 1 / torch.log2(2 + torch.arange(PLACES))
 
