@@ -45,6 +45,7 @@ def ranking(items: int, size: int) -> Callable[[Tensor], Tensor]:
 
 def variance(made: subsets.SubsetEstimator, f: Callable, logits: Tensor, draws: int) -> float:
     """Total variance of the gradient over so many examples, all of the same logits."""
+    torch.manual_seed(0)  # common random numbers: estimators that draw alike are compared better
     batch = max(2, ROWS // max(1, made.samples))
     found = []
     for _ in range(max(1, draws // batch)):
@@ -66,7 +67,8 @@ def relative(
     names = ["loorf", "carms"] + ["unord"] * (math.comb(items, size) <= arguments.listed)
     names += ["carms-t", "straight-through"] * slopes
     found: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(arguments.problems):
+    for problem in range(arguments.problems):
+        torch.manual_seed(arguments.seed + problem)
         logits = scale * torch.randn(items).double()
         f = network(items, size) if slopes else table(items)
         plain = subsets.make("loorf", size, samples=samples, ordered=True)
@@ -109,7 +111,8 @@ def ranking_table(arguments: argparse.Namespace) -> None:
         for samples in arguments.samples:
             for kind, scale in KINDS.items():
                 found = []
-                for _ in range(arguments.problems):
+                for problem in range(arguments.problems):
+                    torch.manual_seed(arguments.seed + problem)
                     logits, f = scale * torch.randn(items).double(), ranking(items, size)
                     each = [
                         variance(
@@ -136,7 +139,8 @@ def epsilon_table(arguments: argparse.Namespace) -> None:
         for samples in arguments.samples:
             for kind, scale in KINDS.items():
                 found: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
-                for _ in range(arguments.problems):
+                for problem in range(arguments.problems):
+                    torch.manual_seed(arguments.seed + problem)
                     logits, f = scale * torch.randn(items).double(), table(items)
                     plain = subsets.make("loorf", size, samples=samples)
                     base = variance(plain, f, logits, arguments.draws)
@@ -227,8 +231,8 @@ PARTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="all if none is named")
-    parser.add_argument("--problems", type=int, default=6, help="random problems (%(default)s)")
-    parser.add_argument("--draws", type=int, default=4000, help="gradients each (%(default)s)")
+    parser.add_argument("--problems", type=int, default=4, help="random problems (%(default)s)")
+    parser.add_argument("--draws", type=int, default=1600, help="gradients each (%(default)s)")
     parser.add_argument("--samples", type=int, nargs="+", default=[4, 8, 16])
     parser.add_argument("--listed", type=int, default=500, help="most subsets for unord")
     parser.add_argument("--elements", type=int, default=400_000, help="logits per draw, for speed")

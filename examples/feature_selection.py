@@ -1,12 +1,14 @@
 """Which eight of the 64 pixels does it take to read the digits of scikit-learn?
 
 Eight of 64 pixels are a subset: drawn without replacement, by one logit for each pixel. A small
-network reads images of which it sees the chosen pixels only, and choice and network learn
-together, a subset being drawn for every image. ``relaxed`` shows the network mixtures of pixels,
-less and less mixed as its temperature falls: this is the relaxed top-k of Xie and Ermon (2019,
+network reads images of which it sees the chosen pixels only, and choice and network learn together,
+a subset being drawn for every image. ``relaxed`` shows the network mixtures of pixels, less and
+less mixed as its temperature falls: this is the relaxed top-k of Xie and Ermon (2019,
 arXiv:1901.10517). The score is the accuracy of fresh, extremely randomised trees, given the eight
 pixels with the largest logits. Rates are the best of 0.01, 0.03 and 0.1 for each estimator on
-held-out training images. Measured: VERDICT
+held-out training images, with one other seed. Measured: relaxed 87.0 %, loorf 86.6, carms-t 85.8,
+random pixels 56.3; the first leads chance clearly, but not loorf (by 0.44 +- 0.42) nor carms-t
+(1.28 +- 0.50).
 """
 
 from pathlib import Path
@@ -80,7 +82,7 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
     size = 1.7 * shape[1] + 0.5, 1.9 * shape[0] + 0.5
     figure, axes = plt.subplots(*shape, figsize=size, layout="constrained", squeeze=False)
     for row, (name, group) in zip(axes, found.items(), strict=True):
-        ink = "#56B4E9" if name == "random" else colour(name)
+        ink = "#999999" if name == "random" else colour(name)
         row[0].set_ylabel(name, color=ink, fontsize=12)
         for axis, outcome in zip(row, group, strict=True):
             axis.imshow(mean, cmap="gray_r", vmax=1.6)
