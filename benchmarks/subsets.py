@@ -191,7 +191,7 @@ def speed_table(arguments: argparse.Namespace) -> None:
         variants: dict[str, Callable[[], object]] = {"top-k": partial(top_k, logits, size, samples)}
         for name in ("loorf", "carms"):
             made = subsets.make(name, size, samples=samples)
-            variants[name] = partial(made._draw, logits.double(), None)
+            variants[name] = partial(made._draw, logits, None)
         times = interleaved(variants, arguments.rounds)
         cells = []
         for name, run in variants.items():

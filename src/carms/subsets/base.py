@@ -12,7 +12,7 @@ from carms.estimators.base import plain_numerics, put_gradient
 from carms.gumbel import exponentials, perturbed
 from carms.inputs import check_values, holds, probabilities
 from carms.options import whole_number
-from carms.precision import precise_dtype
+from carms.precision import computing_dtype, precise_dtype
 from carms.subsets.score import score
 
 __all__ = ["Draw", "ScoreFunction", "SubsetEstimator", "indicator", "race"]
@@ -131,7 +131,7 @@ class ScoreFunction(SubsetEstimator):
 
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
         with plain_numerics(logits):
-            wide = logits.detach().to(precise_dtype(logits.device))
+            wide = logits.detach().to(computing_dtype(logits.dtype))
             return Draw(self, logits, *self._draw(wide, generator))
 
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class ScoreFunction(SubsetEstimator):
 
     @abstractmethod
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
-        """Items ``[N, *batch, k]`` and what to remember, from logits in double precision."""
+        """Items ``[N, *batch, k]`` and what to remember, from logits that are not in half precision."""
 
     @abstractmethod
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
@@ -165,7 +165,9 @@ def indicator(items: Tensor, logits: Tensor) -> Tensor:
 
 
 def race(logits: Tensor, size: int, generator: torch.Generator | None) -> Tensor:
-    """Independent rankings ``[*batch, k]`` of the first k items: Gumbel top-k."""
+    """Independent rankings ``[*batch, k]`` of the first k items: Gumbel top-k, in the precision of
+    the logits.
+    """
     times = exponentials(tuple(logits.shape), logits, generator)
     return perturbed(logits, times).topk(size, -1).indices
 

@@ -14,6 +14,7 @@ from carms.estimators.drawing import ScoreFunction as OverCategories
 from carms.estimators.exact import MAX_CONFIGURATIONS
 from carms.estimators.unord import Unord as UnordOfCategories
 from carms.inputs import Variables
+from carms.precision import precise_dtype
 from carms.subsets.base import Draw, ScoreFunction
 from carms.subsets.score import log_prob
 
@@ -84,7 +85,8 @@ class Listed(ScoreFunction):
                 f"{self.size} of {logits.shape[-1]} items"
             )
         items = every(logits.shape[-1], self.size, self.ordered, logits.device)
-        return items, log_probs(logits, self.size, self.ordered)
+        wide = logits.to(precise_dtype(logits.device))
+        return items, log_probs(wide, self.size, self.ordered)
 
 
 class Exact(Listed):
