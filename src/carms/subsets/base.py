@@ -147,7 +147,7 @@ class ScoreFunction(SubsetEstimator):
 
     @abstractmethod
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
-        """Items ``[N, *batch, k]`` and what to remember, from logits that are not in half precision."""
+        """Items ``[N, *batch, k]`` and what to remember, from logits in float32 or more."""
 
     @abstractmethod
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
