@@ -217,6 +217,15 @@ def test_a_long_ranking():
     assert logits.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_no_examples(name):
+    logits = torch.zeros(0, 12, requires_grad=True)
+    value = subsets.expectation(lambda z: z.sum(-1), logits, 4, samples=4, estimator=name)
+    value.sum().backward()
+    assert value.shape == (0,)
+    assert logits.grad.shape == (0, 12)
+
+
 @pytest.mark.parametrize("name", BLACK_BOX)
 def test_works_without_a_gradient(name):
     with torch.no_grad():

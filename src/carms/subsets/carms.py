@@ -50,6 +50,8 @@ class Carms(ByCategories):
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
         if not self.ordered and count(logits.shape[-1], self.size, False) <= MOST_LISTED:
             return super()._draw(logits, generator)
+        if not logits.numel():  # rollouts are of somebody
+            return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
         return self._picks(logits, generator)
 
     def _over_categories(self, total: int) -> CarmsOfCategories:
@@ -80,6 +82,8 @@ class Carms(ByCategories):
         return drawn.reshape(self.samples, *batch, self.size), group
 
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        if draw.memory is None:
+            return fz
         if not isinstance(draw.memory, Rollouts):
             return super().weights(draw, fz)
         found = advantages(fz.reshape(self.samples, -1).T, draw.memory) / self.samples
