@@ -25,6 +25,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/trained.py
 	$(BIN)/python benchmarks/shelf.py --out demo/shelf.png
 	$(BIN)/python benchmarks/sequences.py
+	$(BIN)/python benchmarks/subsets.py
 
 # The site, in site/: a broken link, a missing reference or a failing example is an error.
 docs: $(READY)

@@ -348,3 +348,13 @@ def test_cdf_beyond_the_unit_interval_and_in_half_precision(copula):
     assert found.dtype == torch.float16
     expected = copula.cdf(a.double().clamp(0, 1), b.double())
     torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("samples", [2, 3, 10])
+def test_circular_pairs_within_one_interval(samples):
+    """Against the CDF, of intervals that start at zero: where they start does not matter."""
+    copula = Circular(samples)
+    width = torch.tensor([0.001, 0.05, 0.1, 0.3, 0.5, 0.95, 1.0], dtype=torch.float64)
+    torch.testing.assert_close(
+        copula.lift_within(width), copula.cdf(width, width) / width.square(), rtol=1e-6, atol=0
+    )

@@ -1,6 +1,6 @@
 """Unbiased, low-variance gradients through categorical choices."""
 
-from carms import copulas, couplings, estimators, sequences
+from carms import copulas, couplings, estimators, sequences, subsets
 from carms.bounds import importance_bound
 from carms.compare import compare
 from carms.estimators import available, make
@@ -21,6 +21,7 @@ __all__ = [
     "importance_bound",
     "make",
     "sequences",
+    "subsets",
 ]
 
 _keep_freed_memory()

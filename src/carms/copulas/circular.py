@@ -79,6 +79,24 @@ class Circular(Copula):
         shorter, longer = torch.minimum(width_a, width_b), torch.maximum(width_a, width_b)
         return self._mean_density(gap, rest, shorter, longer)
 
+    def lift_within(self, width: Tensor) -> Tensor:
+        """How much likelier than by chance two samples fall in one and the same interval.
+
+        Args:
+            width: the positive length of the interval, at most 1.
+
+        Examples:
+            >>> Circular(samples=4).lift_within(torch.tensor([0.15, 1.0]))
+            tensor([0.2667, 1.0000])
+        """
+        count, stratum = self.samples, 1 / self.samples
+        # Distances below a stratum are rarer; and those above all others, as near the other way.
+        near = torch.minimum(width, torch.full_like(width, stratum)) / width
+        rest = (width - 1 + stratum).clamp_min(0) / width
+        dents = near * (1 - near / 3) + (count / 3) * width * rest**3
+        lift = torch.where(width <= stratum, count / 3 * width, 1 - dents)
+        return lift * (count / (count - 1))
+
     def _mean_density(self, gap: Tensor, rest: Tensor, shorter: Tensor, longer: Tensor) -> Tensor:
         """The mean of the density over two intervals, by the ``gap`` on the short way between them,
         and the ``rest``, if any, by which the gap on the long way falls short of a stratum.

@@ -71,7 +71,7 @@ class _Taught(torch.autograd.Function):
         return upstream[0], *ctx.saved_tensors, *[None] * len(ctx.saved_tensors)
 
 
-def slope(estimator: Estimator, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
+def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
     """The derivative of each value with respect to the sample ``of`` that it was made from."""
     found = None
     if values.requires_grad:
@@ -81,7 +81,7 @@ def slope(estimator: Estimator, values: Tensor, of: Tensor, create_graph: bool =
     if found is None:
         raise ValueError(
             f"{estimator} needs the derivative of f with respect to z, and the values of f do not "
-            "depend on z in a way that autograd sees; loorf and carms-s take any f"
+            "depend on z in a way that autograd sees; loorf takes any f"
         )
     return found
 

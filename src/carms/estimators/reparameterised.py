@@ -47,12 +47,12 @@ class Reparameterised(Estimator):
         """
 
 
-def check_dependence(estimator: Estimator, values: Tensor, z: Tensor | None) -> None:
+def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> None:
     """Raise where autograd does not lead from the values of ``f`` to the samples."""
     if not torch.compiler.is_compiling() and not _leads_to(values, z):
         raise ValueError(
             f"{estimator} needs a differentiable f, but its values do not depend on z in a way "
-            "that autograd sees; loorf and carms-s take any f"
+            "that autograd sees; loorf takes any f"
         )
 
 

@@ -15,7 +15,7 @@ from carms.inputs import holds
 from carms.memory import check_memory
 from carms.precision import precise_dtype
 
-__all__ = ["Unord"]
+__all__ = ["Unord", "arrivals"]
 
 # Variables are searched in blocks of about so many categories together: fewer, larger steps.
 _BLOCK = 32
@@ -135,7 +135,7 @@ def stochastic_beam_search(
         probability ``[*batch]`` of all others. One that does not exist has probability 0.
     """
     batch, (variables, categories) = log_probs.shape[:-2], log_probs.shape[-2:]
-    size = max(1, int(math.log(_BLOCK, categories)))
+    size = max(1, int(math.log(_BLOCK, max(2, categories))))
     beam = torch.zeros((*batch, 1, 0), dtype=torch.long, device=log_probs.device)
     log_p = log_time = log_probs.new_zeros(*batch, 1)
     outside = log_probs.new_zeros(batch)
@@ -191,12 +191,9 @@ def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         ``w(s) [*batch, K]`` and ``w(s' | s) [*batch, K, K]``, on whose diagonal is ``p(s)``.
     """
-    log_time, log_weight = _nodes(log_p.shape[-1], log_p.dtype, log_p.device)
-    member = (log_p > -torch.inf).unsqueeze(-2)
-    # log(1 - e^(-t r)), [*batch, Q, K]; a product has no factor for what is not there.
-    x = (log_p - outside.log().unsqueeze(-1)).unsqueeze(-2) + log_time.unsqueeze(-1)
-    arrived = torch.where(x < -30, x, torch.log(-torch.expm1(-x.exp())))
-    arrived = torch.where(member, arrived, 0)
+    _, arrived, log_weight = arrivals(log_p - outside.log().unsqueeze(-1))
+    # A product has no factor for what is not there.
+    arrived = torch.where((log_p > -torch.inf).unsqueeze(-2), arrived, 0)
     # Everything relative to the largest value of the integrand: nothing over- or underflows.
     integrand = arrived.sum(-1) + log_weight
     peak, where = integrand.max(-1, keepdim=True)
@@ -211,6 +208,30 @@ def set_weights(log_p: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
     second = scale.unsqueeze(-2) * two_out / one_out.unsqueeze(-1)
     own = torch.eye(log_p.shape[-1], dtype=torch.bool, device=log_p.device)
     return scale * one_out / whole, torch.where(own, log_p.exp().unsqueeze(-1), second)
+
+
+class Arrivals(NamedTuple):
+    """Arrivals of K members by Q times, for integrals ``int_0^inf e^-t . dt``.
+
+    Attributes:
+        expected: ``[*batch, Q, K]``, time multiplied by rate.
+        arrived: ``[*batch, Q, K]``, log probability that a member has arrived.
+        log_weight: ``[Q]``, logarithms of the weights of the times.
+    """
+
+    expected: Tensor
+    arrived: Tensor
+    log_weight: Tensor
+
+
+def arrivals(log_rates: Tensor) -> Arrivals:
+    """Arrivals of members with ``log_rates [*batch, K]``, relative to the rate of all others."""
+    log_time, log_weight = _nodes(log_rates.shape[-1], log_rates.dtype, log_rates.device)
+    log_expected = log_rates.unsqueeze(-2) + log_time.unsqueeze(-1)
+    expected = log_expected.exp()
+    arrived = torch.log(-torch.expm1(-expected))
+    arrived = torch.where(log_expected < -30, log_expected, arrived)
+    return Arrivals(expected, arrived, log_weight)
 
 
 @constant

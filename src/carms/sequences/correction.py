@@ -16,7 +16,8 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
     """``[P, N, N]``: how much rarer than by chance two rollouts are drawn together.
 
     ``q(a) q(b) / P(a, b)``, in closed form from the two intervals and what lies between them. Equal
-    rollouts get 1: their scores are equal, so that a pair of them has no effect on a gradient.
+    rollouts that are complete get 1: their scores are equal, so that a pair of them has no effect
+    on a gradient.
     """
     if not isinstance(rollouts, Rollouts):
         raise TypeError(
@@ -31,9 +32,11 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
     # Lengths underflow; a positive one that is as good as zero can be divided by.
     shortest = torch.finfo(ratio.dtype).tiny ** 0.5
     width = rollouts.log_width.exp().clamp_min(shortest).T
-    lift = Circular(count).lift_across(gaps, width[first], width[second])
-    mixed = (1 - rollouts.epsilon) * lift + rollouts.epsilon
-    pairs = mixed.reciprocal().masked_fill(equal, 1).T
+    copula = Circular(count)
+    lift = copula.lift_across(gaps, width[first], width[second])
+    together = 1.0 if rollouts.complete else copula.lift_within(width[first])
+    lift = torch.where(equal, together, lift)
+    pairs = ((1 - rollouts.epsilon) * lift + rollouts.epsilon).reciprocal().T
     ratio[:, first, second] = pairs
     ratio[:, second, first] = pairs
     return ratio

@@ -21,6 +21,7 @@ class Rollouts:
             ``[lower, upper)`` of ``[0, span)``, all three integers in double precision.
         copula: by which the rollouts of a prompt were coupled.
         epsilon: probability with which they were independent instead.
+        complete: whether this is all of them; False if each goes on independently of the others.
     """
 
     tokens: Tensor
@@ -30,6 +31,7 @@ class Rollouts:
     span: Tensor
     copula: str
     epsilon: float
+    complete: bool = True
 
     @property
     def samples(self) -> int:

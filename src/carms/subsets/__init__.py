@@ -1,0 +1,14 @@
+"""Subsets and rankings: unbiased gradients through the choice of k of n items."""
+
+from carms.subsets.base import Draw, SubsetEstimator
+from carms.subsets.doors import available, expectation, make, sample, surrogate
+
+__all__ = [
+    "Draw",
+    "SubsetEstimator",
+    "available",
+    "expectation",
+    "make",
+    "sample",
+    "surrogate",
+]

@@ -1,0 +1,192 @@
+"""The contract of all estimators of subsets and rankings."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import plain_numerics, put_gradient
+from carms.gumbel import exponentials, perturbed
+from carms.inputs import check_values, holds, probabilities
+from carms.options import whole_number
+from carms.precision import computing_dtype, precise_dtype
+from carms.subsets.score import score
+
+__all__ = ["Draw", "ScoreFunction", "SubsetEstimator", "indicator", "race"]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Subsets or rankings on which ``f`` is to be evaluated.
+
+    Attributes:
+        maker: the estimator that drew them.
+        logits: ``[*batch, n]``, what they were drawn from.
+        items: ``[N, *batch, k]`` items; in order of rank if their order counts.
+        memory: what the maker has to remember beside the items.
+        differentiable: ``[N, *batch, n]``, what ``f`` sees where it is differentiated.
+    """
+
+    maker: "SubsetEstimator"
+    logits: Tensor
+    items: Tensor
+    memory: Any = None
+    differentiable: Tensor | None = None
+
+    @property
+    def z(self) -> Tensor:
+        """What ``f`` sees: ``[N, *batch, n]`` with k ones in the dtype of the logits, or the
+        ``items`` if their order counts.
+        """
+        if self.differentiable is not None:
+            return self.differentiable
+        return self.items if self.maker.ordered else indicator(self.items, self.logits)
+
+
+class SubsetEstimator(ABC):
+    """Estimates ``E f`` for k of n items without replacement; its backward pass, the gradient.
+
+    Args:
+        size: number of items to choose, k.
+        samples: number of evaluations of ``f``, N.
+        ordered: whether ``f`` takes the items in order of rank rather than the subset.
+
+    Attributes:
+        unbiased: whether the expectation of the gradient is the gradient.
+        black_box: whether ``f`` may be anything that returns a number.
+        least_samples: the smallest N.
+    """
+
+    unbiased: bool = True
+    black_box: bool = True
+    least_samples: int = 2
+
+    def __init__(self, size: int, samples: int = 8, ordered: bool = False) -> None:
+        self.size = whole_number("size", size)
+        self.samples = whole_number("samples", samples)
+        self.ordered = ordered
+        if self.size < 1:
+            raise ValueError(f"size is the number of items to choose, at least 1, got {size}")
+        if self.samples < self.least_samples:
+            raise ValueError(
+                f"{type(self).__name__} needs at least {self.least_samples} samples, got "
+                f"samples={samples}"
+            )
+        if ordered and not self.black_box:
+            raise ValueError(
+                f"{type(self).__name__} differentiates f with respect to the subset: "
+                "ordered=True, which gives f the items themselves, is not possible"
+            )
+
+    def expectation(
+        self,
+        f: Callable[[Tensor], Tensor],
+        logits: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """An estimate ``[*batch]`` of ``E f`` that can be differentiated.
+
+        Args:
+            f: takes subsets ``[N, *batch, n]`` of zeros and k ones, or items ``[N, *batch, k]``
+                in order of rank, and returns ``[N, *batch]``.
+            logits: ``[*batch, n]``.
+            generator: source of randomness; the global one if None.
+        """
+        draw = self.sample(logits, generator)
+        return self.surrogate(draw, f(draw.z))
+
+    def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Draw:
+        """The first half of ``expectation``: where to evaluate ``f``."""
+        _check_logits(logits, self.size)
+        return self._sample(logits, generator)
+
+    def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The second half: from the values ``fz [N, *batch]`` to value and gradients."""
+        if draw.maker is not self:
+            raise ValueError(f"this draw was made by {draw.maker}, not by {self}")
+        return self._surrogate(draw, check_values(fz, draw.items.shape))
+
+    @abstractmethod
+    def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
+        """The draw, from logits that were checked."""
+
+    @abstractmethod
+    def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        """``surrogate`` for values that were checked."""
+
+    def __repr__(self) -> str:
+        order = ", ordered=True" if self.ordered else ""
+        return f"{type(self).__name__}(size={self.size}, samples={self.samples}{order})"
+
+
+class ScoreFunction(SubsetEstimator):
+    """Estimators ``sum_n w_n d log p(S_n) / d logits`` whose weights ``w`` are made of ``f``.
+
+    Where the order does not count, ``p`` is the probability of the subset: the derivative is
+    averaged over all orders in which the subset can be drawn.
+    """
+
+    def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
+        with plain_numerics(logits):
+            wide = logits.detach().to(computing_dtype(logits.dtype))
+            return Draw(self, logits, *self._draw(wide, generator))
+
+    def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        value = self._value(draw, fz)
+        if not torch.is_grad_enabled() or not draw.logits.requires_grad:
+            return value
+        with plain_numerics(fz):
+            wide = draw.logits.detach().to(precise_dtype(fz.device))
+            scores = score(wide, draw.items, self.ordered)
+            weights = self.weights(draw, fz.detach().to(wide.dtype))
+            gradient = (weights.unsqueeze(-1) * scores).sum(0)
+        return put_gradient(value, draw.logits.unsqueeze(-2), gradient.unsqueeze(-2))
+
+    @abstractmethod
+    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
+        """Items ``[N, *batch, k]`` and what to remember, from logits in float32 or more."""
+
+    @abstractmethod
+    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        """Weights ``[N, *batch]`` of the derivatives."""
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
+def indicator(items: Tensor, logits: Tensor) -> Tensor:
+    """Subsets ``[..., n]`` of zeros and ones from their items ``[..., k]``."""
+    zeros = torch.zeros(1, dtype=logits.dtype, device=logits.device)
+    return zeros.expand(*items.shape[:-1], logits.shape[-1]).scatter(-1, items, 1)
+
+
+def race(logits: Tensor, size: int, generator: torch.Generator | None) -> Tensor:
+    """Independent rankings ``[*batch, k]`` of the first k items: Gumbel top-k, in the precision of
+    the logits.
+    """
+    times = exponentials(tuple(logits.shape), logits, generator)
+    return perturbed(logits, times).topk(size, -1).indices
+
+
+def _check_logits(logits: object, size: int) -> None:
+    if not isinstance(logits, Tensor):
+        raise TypeError(f"logits must be a tensor [*batch, n], got {type(logits).__name__}")
+    if not logits.is_floating_point():
+        raise TypeError(f"logits must be floating point, got {logits.dtype}")
+    if logits.ndim < 1 or not logits.shape[-1]:
+        raise ValueError(
+            f"logits must be [*batch, n], one for each of n items, got shape {list(logits.shape)}"
+        )
+    if size > logits.shape[-1]:
+        raise ValueError(f"size={size} items cannot be chosen of n = {logits.shape[-1]}")
+    probabilities(logits)  # raises on NaN and +inf
+    if holds(lambda: ((logits > -torch.inf).sum(-1) < size).any()):
+        fewest = int((logits > -torch.inf).sum(-1).min())
+        raise ValueError(
+            f"size={size} items cannot be chosen where all but {fewest} of the n = "
+            f"{logits.shape[-1]} have a logit of -inf"
+        )

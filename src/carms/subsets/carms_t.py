@@ -1,0 +1,145 @@
+"""Exchanges of one item: slopes of ``f`` by the trapezoid rule, without bias."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carms.estimators.base import plain_numerics, put_gradient
+from carms.estimators.cross_fit import cross_fit, moments
+from carms.estimators.differentiating import no_transforms, slope, wants_gradient
+from carms.estimators.drawing import independent_samples
+from carms.options import whole_number
+from carms.precision import precise_dtype
+from carms.subsets.base import Draw, SubsetEstimator, indicator
+from carms.subsets.carms import Carms
+from carms.subsets.score import member_scores, outside
+
+__all__ = ["CarmsT"]
+
+
+class Memory(NamedTuple):
+    """What a draw of ``carms-t`` remembers beside its subsets.
+
+    Attributes:
+        base: the draw of the base samples.
+        inside: ``[B, *batch, n]``, the scores of the members of each base sample, else zero.
+        outside: ``[B, *batch, n]``, the probabilities of the next item.
+    """
+
+    base: Draw
+    inside: Tensor
+    outside: Tensor
+
+
+class CarmsT(SubsetEstimator):
+    """Unbiased, with far less variance than ``carms`` where ``f`` is differentiable.
+
+    With ``G_i`` the derivative of ``log P(S)`` with respect to the logit of a member i, and ``q_c``
+    the probability of c among all items outside S, the gradient is a mean over exchanges of one
+    item, ``E sum_{i in S, c not in S} 1/2 G_i q_c (f(S) - f(S - i + c)) (e_i - e_c)``: the two
+    subsets of an exchange come with the same rate in either direction. The trapezoid rule replaces
+    the difference of ``f`` by the mean of two slopes, whose part of the gradient needs no second
+    subset and is averaged over coupled draws. What the rule leaves out is measured on K exchanges.
+
+    - ``T``: the mean over base samples of the same sum with slopes ``h_i - h_c`` of ``f`` at S;
+    - ``F'``, ``T'``: means over K exchanges, drawn in proportion to ``G_i q_c``, of the terms with
+      the difference of ``f`` and with its trapezoid;
+    - ``A``: the estimate of ``carms`` on the base samples;
+    - ``g = A + a (T - T') + b (F' - A)``, with scales ``a, b`` that are fitted on the other
+      examples of the batch, and 1 without a batch.
+
+    Unbiased for any ``f`` with finite slopes that treats examples apart. N evaluations, exchanges
+    included, and a backward pass for the slopes.
+
+    Args:
+        size: number of items to choose, k.
+        samples: number of evaluations, at least 3, exchanges included.
+        neighbours: number of exchanges, at most half of ``samples``. Defaults to a quarter.
+    """
+
+    black_box = False
+    least_samples = 3
+
+    def __init__(
+        self, size: int, samples: int = 8, ordered: bool = False, neighbours: int | None = None
+    ) -> None:
+        super().__init__(size, samples, ordered)
+        if neighbours is None:
+            neighbours = max(1, self.samples // 4)
+        self.neighbours = whole_number("neighbours", neighbours)
+        if not 1 <= self.neighbours <= self.samples // 2:
+            raise ValueError(
+                f"carms-t with samples={samples} exchanges an item in 1 to {self.samples // 2} "
+                f"of them, got neighbours={neighbours}"
+            )
+        self._base = Carms(self.size, self.samples - self.neighbours)
+
+    def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
+        base = self._base._sample(logits, generator)
+        with plain_numerics(logits):
+            wide = logits.detach().to(precise_dtype(logits.device))
+            scores = member_scores(wide, base.items, ordered=False)
+            share = outside(wide, base.items)
+            exchanged = _exchange(
+                base.items[: self.neighbours],
+                scores[: self.neighbours],
+                share[: self.neighbours],
+                generator,
+            )
+            items = torch.cat((base.items, exchanged))
+            inside = torch.zeros_like(share).scatter(-1, base.items, scores)
+        with no_transforms():
+            z = indicator(items, logits).requires_grad_(wants_gradient(logits))
+        return Draw(self, logits, items, Memory(base, inside, share), z)
+
+    def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        value = fz[: self._base.samples].mean(0)
+        if not wants_gradient(draw.logits):
+            return value
+        slopes = slope(self, fz, draw.z)
+        with plain_numerics(fz):
+            dtype = precise_dtype(fz.device)
+            # The slopes of what is never chosen do not matter.
+            slopes = torch.where(draw.logits > -torch.inf, slopes, 0)
+            gradient = self._gradient(draw, fz.detach().to(dtype), slopes.to(dtype))
+        return put_gradient(value, draw.logits.unsqueeze(-2), gradient)
+
+    def _gradient(self, draw: Draw, values: Tensor, slopes: Tensor) -> Tensor:
+        """``[*batch, 1, n]`` from values ``[N, *batch]`` and slopes ``[N, *batch, n]``."""
+        base, inside, share = draw.memory
+        count, exchanges = self._base.samples, self.neighbours
+        reach = inside.sum(-1, keepdim=True)
+        scores = inside - reach * share
+        weights = self._base.weights(base, values[:count])
+        pairs = (weights.unsqueeze(-1) * scores).sum(0)
+        own = slopes[:count]
+        trapezoid = inside * (own - (share * own).sum(-1, keepdim=True))
+        trapezoid += share * (reach * own - (inside * own).sum(-1, keepdim=True))
+        change = (draw.z[:exchanges] - draw.z[count:]).to(values.dtype)
+        by_slopes = ((own[:exchanges] + slopes[count:]) * change).sum(-1, keepdim=True) / 2
+        by_values = (values[:exchanges] - values[count:]).unsqueeze(-1)
+        half = reach[:exchanges] / 2 * change
+        seen_slopes, seen_values = (half * by_slopes).mean(0), (half * by_values).mean(0)
+        terms = [trapezoid.mean(0) / 2 - seen_slopes, seen_values - pairs]
+        gradient: Tensor
+        gradient, *terms = (each.unsqueeze(-2) for each in (pairs, *terms))
+        for scale, term in zip(cross_fit(moments(gradient, *terms)), terms, strict=True):
+            gradient = gradient + scale[..., None, None] * term
+        return gradient
+
+    def __repr__(self) -> str:
+        return f"CarmsT(size={self.size}, samples={self.samples}, neighbours={self.neighbours})"
+
+
+def _exchange(
+    items: Tensor, scores: Tensor, share: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """Subsets ``[K, *batch, k]`` with one member replaced, drawn in proportion to its score, by one
+    from outside, in proportion to its share.
+    """
+    possible = (scores.sum(-1, keepdim=True) > 0) & (share.sum(-1, keepdim=True) > 0)
+    leaving = independent_samples(torch.where(possible, scores, 1), 1, generator)
+    coming = independent_samples(torch.where(possible, share, 1), 1, generator)
+    changed = items.scatter(-1, leaving.movedim(0, -1), coming.movedim(0, -1))
+    return torch.where(possible, changed, items)

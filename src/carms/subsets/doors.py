@@ -1,0 +1,121 @@
+"""Estimators by name, and the doors to them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.subsets.base import Draw, SubsetEstimator
+from carms.subsets.carms import Carms
+from carms.subsets.carms_t import CarmsT
+from carms.subsets.listed import Exact, Unord
+from carms.subsets.loorf import Loorf
+from carms.subsets.relaxed import Relaxed, StraightThrough
+
+__all__ = ["available", "expectation", "make", "sample", "surrogate"]
+
+_REGISTRY: dict[str, type[SubsetEstimator]] = {
+    "carms": Carms,
+    "carms-t": CarmsT,
+    "exact": Exact,
+    "loorf": Loorf,
+    "relaxed": Relaxed,
+    "straight-through": StraightThrough,
+    "unord": Unord,
+}
+
+
+def available() -> tuple[str, ...]:
+    """The names that ``make`` and ``expectation`` know, sorted."""
+    return tuple(sorted(_REGISTRY))
+
+
+def make(name: str, size: int, **options: Any) -> SubsetEstimator:
+    """The estimator behind a name.
+
+    Args:
+        name: one of ``available``.
+        size: number of items to choose, k.
+        options: ``samples``, ``ordered`` and whatever else the estimator takes.
+
+    Examples:
+        >>> make("loorf", size=3, samples=4)
+        Loorf(size=3, samples=4)
+    """
+    if name not in _REGISTRY:
+        raise ValueError(
+            f"unknown estimator of subsets {name!r}; there are {', '.join(available())}"
+        )
+    return _REGISTRY[name](size, **options)
+
+
+def expectation(
+    f: Callable[[Tensor], Tensor],
+    logits: Tensor,
+    size: int,
+    samples: int = 8,
+    ordered: bool = False,
+    estimator: str = "carms",
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> Tensor:
+    """Estimate ``E f`` over k of n items drawn without replacement, ready to be differentiated.
+
+    One item after the other is drawn, each with the softmax of the logits that are left: the
+    Plackett-Luce distribution, that of the k largest logits under Gumbel noise. The backward pass
+    puts the estimator's gradient on the logits and the ordinary one on all else that ``f`` used.
+
+    Args:
+        f: takes subsets ``[N, *batch, n]`` of zeros and k ones and returns ``[N, *batch]``. With
+            ``ordered``, it takes the items ``[N, *batch, k]`` in the order in which they were
+            drawn.
+        logits: ``[*batch, n]``; ``-inf`` marks an item that is never chosen.
+        size: number of items to choose, k; all n of them make a permutation.
+        samples: number of draws, N.
+        ordered: True for rankings, False for subsets.
+        estimator: a name from ``available``.
+        generator: source of randomness; the global one if None.
+        options: further options of the estimator.
+
+    Returns:
+        ``[*batch]``.
+
+    Examples:
+        >>> logits = torch.zeros(10, requires_grad=True)
+        >>> value = expectation(lambda z: z[..., :5].sum(-1), logits, size=3)  # of the first five
+        >>> value.backward()
+        >>> logits.grad.shape
+        torch.Size([10])
+    """
+    made = make(estimator, size, samples=samples, ordered=ordered, **options)
+    return made.expectation(f, logits, generator)
+
+
+def sample(
+    logits: Tensor,
+    size: int,
+    samples: int = 8,
+    ordered: bool = False,
+    estimator: str = "carms",
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> Draw:
+    """The first half of ``expectation``, where ``f`` cannot be a callback.
+
+    Examples:
+        >>> logits = torch.zeros(10, requires_grad=True)
+        >>> draw = sample(logits, size=3, samples=4)
+        >>> draw.z.shape, draw.items.shape
+        (torch.Size([4, 10]), torch.Size([4, 3]))
+        >>> surrogate(draw, draw.z[..., :5].sum(-1)).backward()
+    """
+    made = make(estimator, size, samples=samples, ordered=ordered, **options)
+    return made.sample(logits, generator)
+
+
+def surrogate(draw: Draw, fz: Tensor) -> Tensor:
+    """The second half of ``expectation``: value and gradients ``[*batch]`` from a draw and the
+    values ``fz [N, *batch]`` of ``f`` on it.
+    """
+    return draw.maker.surrogate(draw, fz)

@@ -1,0 +1,29 @@
+"""Leave-one-out REINFORCE on independent draws."""
+
+import torch
+from torch import Tensor
+
+from carms.subsets.base import Draw, ScoreFunction, race
+
+__all__ = ["Loorf"]
+
+
+class Loorf(ScoreFunction):
+    """Independent draws, each with the mean of the others as its baseline.
+
+    Unbiased, for any ``f`` and any n and k; N evaluations.
+
+    Args:
+        size: number of items to choose, k.
+        samples: number of draws, at least 2.
+        ordered: whether ``f`` takes the items in order of rank rather than the subset.
+
+    References:
+        W. Kool, H. van Hoof, M. Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
+    """
+
+    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
+        return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
+
+    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
+        return (fz - fz.mean(0)) / (self.samples - 1)

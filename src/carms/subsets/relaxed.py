@@ -1,0 +1,86 @@
+"""Relaxed top-k, soft and straight-through: biased references."""
+
+import torch
+from torch import Tensor
+
+from carms.estimators.gumbel_softmax import check_temperature
+from carms.estimators.reparameterised import check_dependence
+from carms.gumbel import exponentials, perturbed
+from carms.precision import computing_dtype
+from carms.subsets.base import Draw, SubsetEstimator, indicator
+
+__all__ = ["Relaxed", "StraightThrough"]
+
+
+class Relaxed(SubsetEstimator):
+    """Replace the top k of noisy logits by a sum of k softmaxes of some temperature.
+
+    Each softmax leaves to the next one what it did not take. ``f`` sees soft subsets whose entries
+    add up to k, so that the value is biased as well as the gradient. N evaluations of a
+    differentiable ``f``.
+
+    Args:
+        size: number of items to choose, k.
+        samples: at least 1.
+        temperature: towards 0 the bias falls and the variance rises without bound.
+
+    References:
+        S. M. Xie, S. Ermon (2019), Reparameterizable subset sampling via continuous relaxations,
+        arXiv:1901.10517.
+    """
+
+    unbiased = False
+    black_box = False
+    least_samples = 1
+
+    def __init__(
+        self, size: int, samples: int = 8, ordered: bool = False, temperature: float = 0.5
+    ) -> None:
+        super().__init__(size, samples, ordered)
+        self.temperature = check_temperature(temperature)
+
+    def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
+        wide = logits.to(computing_dtype(logits.dtype))
+        times = exponentials((self.samples, *wide.shape), wide.detach(), generator)
+        noisy = perturbed(wide, times)
+        items = noisy.topk(self.size, -1).indices
+        soft = relaxed_top_k(noisy, self.size, self.temperature)
+        return Draw(self, logits, items, differentiable=self._seen(soft.to(logits.dtype), items))
+
+    def _seen(self, soft: Tensor, items: Tensor) -> Tensor:
+        return soft
+
+    def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
+        check_dependence(self, fz, draw.z)
+        return fz.mean(0)
+
+
+class StraightThrough(Relaxed):
+    """Relaxed top-k in the backward pass only: ``f`` sees the subset itself.
+
+    Biased. N evaluations of a differentiable ``f``.
+
+    Args:
+        size: number of items to choose, k.
+        samples: at least 1.
+        temperature: of the relaxation that is differentiated.
+    """
+
+    def _seen(self, soft: Tensor, items: Tensor) -> Tensor:
+        return indicator(items, soft) + (soft - soft.detach())
+
+
+def relaxed_top_k(noisy: Tensor, size: int, temperature: float) -> Tensor:
+    """``[..., n]`` that add up to ``size``; towards temperature 0, the ``size`` largest.
+
+    Examples:
+        >>> relaxed_top_k(torch.tensor([3.0, 1.0, 0.0]), 2, temperature=1.0)
+        tensor([1.3262, 0.4844, 0.1893])
+    """
+    total = torch.zeros_like(noisy)
+    most = 1 - torch.finfo(noisy.dtype).eps
+    for _ in range(size):
+        taken = (noisy / temperature).softmax(-1)
+        total = total + taken
+        noisy = noisy + torch.log1p(-taken.clamp_max(most))
+    return total
