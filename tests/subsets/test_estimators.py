@@ -6,7 +6,6 @@ from helpers import Moments, generator, z_limit
 from listed import Rankings, normal, table_of_rankings, table_of_subsets
 
 import carms.subsets.carms as coupled
-import carms.subsets.carms_t as slopes
 from carms import subsets
 
 ESTIMATORS = subsets.available()
@@ -68,7 +67,9 @@ def test_slopes_that_mislead_bias_nothing(monkeypatch):
     """Slopes and exchanges alone, as of a single example."""
     listed = Rankings(normal(4, seed=3), 2)
     f = table_of_subsets(4, seed=5)
-    monkeypatch.setattr(slopes, "cross_fit", lambda own: [torch.ones(len(own))] * 2)
+    monkeypatch.setattr(
+        cross_fit, "cross_fit", lambda own, past: torch.ones(*own.shape[:-2], 2, dtype=own.dtype)
+    )
     made = subsets.make("carms-t", 2, samples=4)
     _, gradients = replicates(made, f, listed.logits, 100_000)
     assert gradients.agrees_with(listed.gradient(f(listed.z)))
@@ -283,7 +284,7 @@ LOGITS = torch.zeros(2, 4)
         (
             lambda: subsets.expectation(lambda z: z, LOGITS, 2),
             ValueError,
-            r"one value per sample, \[N, \*batch\] = \[8, 2\], got shape \[8, 2, 4\]",
+            r"one per sample, \[N, \*batch\] = \[8, 2\], got shape \[8, 2, 4\]",
         ),
         (
             lambda: subsets.sample(torch.zeros(60), 20, estimator="unord"),

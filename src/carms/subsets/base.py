@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.checks import check_floats
 from carms.estimators.base import plain_numerics, put_gradient
 from carms.gumbel import exponentials, perturbed
 from carms.inputs import check_values, holds, probabilities
-from carms.options import whole_number
+from carms.options import check_flag, whole_number
 from carms.precision import computing_dtype, precise_dtype
 from carms.subsets.score import score
 
@@ -46,7 +47,7 @@ class Draw:
         return self.items if self.maker.ordered else indicator(self.items, self.logits)
 
 
-class SubsetEstimator(ABC):
+class SubsetEstimator(torch.nn.Module, ABC):
     """Estimates ``E f`` for k of n items without replacement; its backward pass, the gradient.
 
     Args:
@@ -65,8 +66,10 @@ class SubsetEstimator(ABC):
     least_samples: int = 2
 
     def __init__(self, size: int, samples: int = 8, ordered: bool = False) -> None:
+        super().__init__()
         self.size = whole_number("size", size)
         self.samples = whole_number("samples", samples)
+        check_flag("ordered", ordered)
         self.ordered = ordered
         if self.size < 1:
             raise ValueError(f"size is the number of items to choose, at least 1, got {size}")
@@ -107,7 +110,7 @@ class SubsetEstimator(ABC):
         """The second half: from the values ``fz [N, *batch]`` to value and gradients."""
         if draw.maker is not self:
             raise ValueError(f"this draw was made by {draw.maker}, not by {self}")
-        return self._surrogate(draw, check_values(fz, draw.items.shape))
+        return self._surrogate(draw, check_values(fz, draw.items))
 
     @abstractmethod
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
@@ -175,8 +178,7 @@ def race(logits: Tensor, size: int, generator: torch.Generator | None) -> Tensor
 def _check_logits(logits: object, size: int) -> None:
     if not isinstance(logits, Tensor):
         raise TypeError(f"logits must be a tensor [*batch, n], got {type(logits).__name__}")
-    if not logits.is_floating_point():
-        raise TypeError(f"logits must be floating point, got {logits.dtype}")
+    check_floats("logits", logits)
     if logits.ndim < 1 or not logits.shape[-1]:
         raise ValueError(
             f"logits must be [*batch, n], one for each of n items, got shape {list(logits.shape)}"

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.estimators.carms import Carms as CarmsOfCategories
-from carms.estimators.carms import carms_s
+from carms.estimators.carms import CarmsS
 from carms.options import real_number
 from carms.sequences import Rollouts, advantages, rollouts
 from carms.subsets.base import Draw, race
@@ -54,8 +53,8 @@ class Carms(ByCategories):
             return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
         return self._picks(logits, generator)
 
-    def _over_categories(self, total: int) -> CarmsOfCategories:
-        return carms_s(self.samples, epsilon=self._epsilon(total))
+    def _over_categories(self, total: int) -> CarmsS:
+        return CarmsS(self.samples, epsilon=self._epsilon(total))
 
     def _epsilon(self, total: int) -> float:
         return default_epsilon(self.samples, total) if self.epsilon is None else self.epsilon

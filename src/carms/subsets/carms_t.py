@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import plain_numerics, put_gradient
-from carms.estimators.cross_fit import cross_fit, moments
+from carms.estimators.cross_fit import Past
 from carms.estimators.differentiating import no_transforms, slope, wants_gradient
 from carms.estimators.drawing import independent_samples
 from carms.options import whole_number
@@ -25,11 +25,13 @@ class Memory(NamedTuple):
         base: the draw of the base samples.
         inside: ``[B, *batch, n]``, the scores of the members of each base sample, else zero.
         outside: ``[B, *batch, n]``, the probabilities of the next item.
+        past: ``[3, 3]``, the sum of the moments of past calls; empty where there is a batch.
     """
 
     base: Draw
     inside: Tensor
     outside: Tensor
+    past: Tensor
 
 
 class CarmsT(SubsetEstimator):
@@ -47,7 +49,8 @@ class CarmsT(SubsetEstimator):
       the difference of ``f`` and with its trapezoid;
     - ``A``: the estimate of ``carms`` on the base samples;
     - ``g = A + a (T - T') + b (F' - A)``, with scales ``a, b`` that are fitted on the other
-      examples of the batch, and 1 without a batch.
+      examples of the batch; without a batch, on past calls of the same object in ``train()`` mode,
+      and 1 at first.
 
     Unbiased for any ``f`` with finite slopes that treats examples apart. N evaluations, exchanges
     included, and a backward pass for the slopes.
@@ -73,10 +76,11 @@ class CarmsT(SubsetEstimator):
                 f"carms-t with samples={samples} exchanges an item in 1 to {self.samples // 2} "
                 f"of them, got neighbours={neighbours}"
             )
-        self._base = Carms(self.size, self.samples - self.neighbours)
+        self.base = Carms(self.size, self.samples - self.neighbours)
+        self.past = Past(terms=2)
 
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
-        base = self._base._sample(logits, generator)
+        base = self.base._sample(logits, generator)
         with plain_numerics(logits):
             wide = logits.detach().to(precise_dtype(logits.device))
             scores = member_scores(wide, base.items, ordered=False)
@@ -89,12 +93,13 @@ class CarmsT(SubsetEstimator):
             )
             items = torch.cat((base.items, exchanged))
             inside = torch.zeros_like(share).scatter(-1, base.items, scores)
+            past = self.past.of(wide.unsqueeze(-2))
         with no_transforms():
             z = indicator(items, logits).requires_grad_(wants_gradient(logits))
-        return Draw(self, logits, items, Memory(base, inside, share), z)
+        return Draw(self, logits, items, Memory(base, inside, share, past), z)
 
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        value = fz[: self._base.samples].mean(0)
+        value = fz[: self.base.samples].mean(0)
         if not wants_gradient(draw.logits):
             return value
         slopes = slope(self, fz, draw.z)
@@ -107,11 +112,11 @@ class CarmsT(SubsetEstimator):
 
     def _gradient(self, draw: Draw, values: Tensor, slopes: Tensor) -> Tensor:
         """``[*batch, 1, n]`` from values ``[N, *batch]`` and slopes ``[N, *batch, n]``."""
-        base, inside, share = draw.memory
-        count, exchanges = self._base.samples, self.neighbours
+        base, inside, share, _ = draw.memory
+        count, exchanges = self.base.samples, self.neighbours
         reach = inside.sum(-1, keepdim=True)
         scores = inside - reach * share
-        weights = self._base.weights(base, values[:count])
+        weights = self.base.weights(base, values[:count])
         pairs = (weights.unsqueeze(-1) * scores).sum(0)
         own = slopes[:count]
         trapezoid = inside * (own - (share * own).sum(-1, keepdim=True))
@@ -122,11 +127,8 @@ class CarmsT(SubsetEstimator):
         half = reach[:exchanges] / 2 * change
         seen_slopes, seen_values = (half * by_slopes).mean(0), (half * by_values).mean(0)
         terms = [trapezoid.mean(0) / 2 - seen_slopes, seen_values - pairs]
-        gradient: Tensor
-        gradient, *terms = (each.unsqueeze(-2) for each in (pairs, *terms))
-        for scale, term in zip(cross_fit(moments(gradient, *terms)), terms, strict=True):
-            gradient = gradient + scale[..., None, None] * term
-        return gradient
+        rows = [each.unsqueeze(-2) for each in terms]
+        return self.past.combine(pairs.unsqueeze(-2), rows, draw.memory.past)
 
     def __repr__(self) -> str:
         return f"CarmsT(size={self.size}, samples={self.samples}, neighbours={self.neighbours})"

@@ -89,7 +89,8 @@ def expectation(
         torch.Size([10])
     """
     made = make(estimator, size, samples=samples, ordered=ordered, **options)
-    return made.expectation(f, logits, generator)
+    # In eval mode, since nobody could use what it learned.
+    return made.eval().expectation(f, logits, generator)
 
 
 def sample(

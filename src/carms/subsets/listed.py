@@ -138,7 +138,7 @@ class ByCategories(Listed):
         variable = Variables(each.movedim(0, -1).unsqueeze(-2))
         estimator = self._over_categories(len(items))
         drawn = estimator._draw(variable.logits.softmax(-1), generator)
-        draw = categorical.Draw(variable, *drawn)
+        draw = categorical.Draw(estimator, variable, *drawn)
         return items[draw.indices.squeeze(-1)], Category(estimator, draw)
 
     @abstractmethod

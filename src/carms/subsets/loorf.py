@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from carms.estimators.drawing import less_mean
 from carms.subsets.base import Draw, ScoreFunction, race
 
 __all__ = ["Loorf"]
@@ -26,4 +27,4 @@ class Loorf(ScoreFunction):
         return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
 
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        return (fz - fz.mean(0)) / (self.samples - 1)
+        return less_mean(fz) / (self.samples - 1)

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.gumbel_softmax import check_temperature
 from carms.estimators.reparameterised import check_dependence
 from carms.gumbel import exponentials, perturbed
+from carms.options import positive_number
 from carms.precision import computing_dtype
 from carms.subsets.base import Draw, SubsetEstimator, indicator
 
@@ -37,7 +37,7 @@ class Relaxed(SubsetEstimator):
         self, size: int, samples: int = 8, ordered: bool = False, temperature: float = 0.5
     ) -> None:
         super().__init__(size, samples, ordered)
-        self.temperature = check_temperature(temperature)
+        self.temperature = positive_number("temperature", temperature)
 
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
         wide = logits.to(computing_dtype(logits.dtype))
