@@ -224,7 +224,9 @@ def test_checkpoints_that_cannot_be_listed_stop_the_run(run, monkeypatch):
 def test_a_result_without_its_numbers_is_damaged(finished, tmp_path):
     shutil.copytree(finished, tmp_path / "run")
     (tmp_path / "run" / "result.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"result\.json is damaged: its checksum is wrong"):
+    with pytest.raises(
+        ValueError, match=r"result\.json is damaged: its checksum is not the one in SHA256SUMS"
+    ):
         train(tmp_path / "run")
 
 
@@ -505,7 +507,7 @@ def test_reports_name_what_a_finished_run_did_not_write(finished, tmp_path, name
     (path / name).write_bytes(data)
     problem, *_ = gather([finished, path]).problems
     assert problem.startswith(str(path / name))
-    assert "its checksum is wrong" in problem
+    assert "its checksum is not the one in SHA256SUMS" in problem
 
 
 def test_tensorboard_that_cannot_be_written_is_one_error(tmp_path, monkeypatch, capfd):

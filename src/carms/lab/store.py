@@ -160,8 +160,11 @@ class RunDirectory:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``."""
+        lines = self._lines()
         try:
-            return [json.loads(line) for line in self._lines().splitlines()]
+            if os.path.lexists(self.path / "result.json"):
+                Sums(self.path).check(self._metrics.name, sha256(lines))
+            return [json.loads(line) for line in lines.splitlines()]
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{self._metrics} is damaged: {error}") from error
 

@@ -31,7 +31,7 @@ class Sums:
     def check(self, name: str, found: str) -> None:
         """Raise if a file does not have the checksum that it was written with."""
         if self._known.get(name, found) != found:
-            raise ValueError("its checksum is wrong")
+            raise ValueError(f"its checksum is not the one in {NAME}")
 
     @staticmethod
     def of(contents: Mapping[str, bytes]) -> bytes:
