@@ -266,7 +266,8 @@ class RunDirectory:
                 raise ValueError(f"its settings are {config!r}")
             found = Checkpoint(step, load(data), config, size, manifest.get("metrics_sha256"))
         except (ValueError, TypeError, KeyError, SafetensorError) as error:
-            raise DamagedError(f"checkpoint {self._tensors(step)} is damaged ({error})") from error
+            both = f"{self._manifest(step)} with {self._tensors(step).name}"
+            raise DamagedError(f"checkpoint {both} is damaged ({error})") from error
         if found.config is not None:
             self._compare(found.config)
         return found
