@@ -121,8 +121,12 @@ class CoupledLogitsProcessor(LogitsProcessor, OldLogitsProcessor):  # type: igno
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
         """Raise a ValueError for requests that ask for correlated rollouts in the wrong way."""
-        if Request.of(sampling_params) is None:
-            return
+        try:
+            if Request.of(sampling_params) is None:
+                return
+        except TypeError as error:
+            # The only error that vLLM answers a client with.
+            raise ValueError(str(error)) from None
         if not SUPPORTED:
             raise ValueError(NEEDED)
         for name, neutral in NEUTRAL.items():
@@ -154,12 +158,15 @@ class CoupledLogitsProcessor(LogitsProcessor, OldLogitsProcessor):  # type: igno
 
     def apply_staged_writes(self) -> None:
         """Write the first state of all new requests to the device."""
+        alike: dict[tuple[int, float | None], list[int]] = {}
         for index, request in self._pending.items():
-            address = [signed(word) for word in request[1:4]]
-            rows = torch.tensor(address).unsqueeze(-1)
-            coder = Coder(Addresses(*rows).points(request.samples, epsilon=request.epsilon))
-            self._address[:, index] = rows.squeeze(-1).to(self._address.device)
-            self._coder[:, index] = torch.cat(coder.state).to(self._coder.device)
+            alike.setdefault((request.samples, request.epsilon), []).append(index)
+        for (samples, epsilon), index in alike.items():
+            words = [[signed(word) for word in self._pending[each][1:4]] for each in index]
+            address = torch.tensor(words).T
+            coder = Coder(Addresses(*address).points(samples, epsilon=epsilon))
+            self._address[:, index] = address.to(self._address.device)
+            self._coder[:, index] = torch.stack(coder.state).to(self._coder.device)
         self._pending.clear()
 
     def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
