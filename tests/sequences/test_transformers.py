@@ -1,9 +1,15 @@
 """With the packages themselves: models are built from configurations, and nothing is downloaded."""
 
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
 import pytest
 import torch
 from helpers import generator
 from tiny_lm import EOS, tiny_lm
+from transformers import GPT2LMHeadModel
 
 from carms.sequences import (
     CoupledProcessor,
@@ -71,3 +77,53 @@ def test_generate(do_sample):
     ended = (drawn == EOS).long()
     assert 0 < ended.any(-1).sum() < len(drawn)
     assert torch.equal(tokens, drawn.masked_fill(ended.cumsum(-1) > ended, 0))
+
+
+class StandInLLM:
+    """vLLM's offline engine as the page uses it, on ``generate`` of transformers."""
+
+    def __init__(self, path):
+        self.model = GPT2LMHeadModel.from_pretrained(path)
+
+    def generate(self, prompts, settings):
+        return [
+            self._one(torch.tensor([p["prompt_token_ids"]]), s)
+            for p, s in zip(prompts, settings, strict=True)
+        ]
+
+    def _one(self, prompt, setting):
+        ours = setting.extra_args
+        processor = CoupledProcessor(ours["carms_samples"], ours["carms_seed"], ours["carms_group"])
+        rows = self.model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=setting.max_tokens,
+            do_sample=True,
+            num_return_sequences=setting.n,
+            logits_processor=[processor],
+        )[:, prompt.shape[1] :].tolist()
+        ends = [row.index(EOS) + 1 if EOS in row else len(row) for row in rows]
+        samples = [
+            SimpleNamespace(token_ids=row[:end]) for row, end in zip(rows, ends, strict=True)
+        ]
+        return SimpleNamespace(outputs=samples)
+
+
+def test_the_program_of_the_page_for_vllm(tmp_path, monkeypatch):
+    """vLLM itself needs a GPU; everything else is what the page shows."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "rollouts.md"
+    (program,) = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
+    model, _ = tiny_lm(scale=1.0)
+    model.save_pretrained(tmp_path)
+    engine = ModuleType("vllm")
+    engine.LLM, engine.SamplingParams = StandInLLM, SimpleNamespace
+    monkeypatch.setitem(sys.modules, "vllm", engine)
+    smaller = {"your/model": str(tmp_path), "8, 100": "8, 3", "max_tokens=64": "max_tokens=6"}
+    for shown, value in smaller.items():
+        assert shown in program
+        program = program.replace(shown, value)
+    names = {}
+    exec(compile(program, page.name, "exec"), names)
+    before, after = model.state_dict(), names["model"].state_dict()
+    assert names["advantages"].shape == (8,)
+    assert any(not torch.equal(before[name], after[name]) for name in before)
