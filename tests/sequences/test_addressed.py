@@ -24,12 +24,13 @@ def test_the_words_of_splitmix64():
         4593380528125082431,
         16408922859458223821,
     ]
-    assert [word % 2**64 for word in word_at(1234567, torch.arange(5)).tolist()] == wanted
+    found = word_at(torch.tensor(1234567), torch.arange(5))
+    assert [word % 2**64 for word in found.tolist()] == wanted
 
 
 def test_neighbouring_addresses_are_independent():
     """Seeds, groups and steps are small numbers in a row."""
-    key = word_at(word_at(7, torch.arange(500)).unsqueeze(-1), torch.arange(4))
+    key = word_at(word_at(torch.tensor(7), torch.arange(500)).unsqueeze(-1), torch.arange(4))
     u = uniform_at(key.unsqueeze(-1), torch.arange(100))
     assert u.min() >= 0
     assert u.max() < 1
@@ -119,3 +120,19 @@ def test_a_processor_serves_one_call():
 def test_rows_that_are_no_whole_groups():
     with pytest.raises(ValueError, match=r"3 for each prompt, got 4; .* num_return_sequences=3"):
         CoupledProcessor(3, seed=0)(torch.zeros(4, 3, dtype=torch.long), torch.zeros(4, 5))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"samples": 1}, ValueError, "at least 2 samples, got samples=1"),
+        ({"seed": 0.5}, TypeError, "seed must be a whole number, got 0.5"),
+        ({"copula": "gaussian"}, ValueError, "circular, independent, got 'gaussian'"),
+        ({"epsilon": 2.0}, ValueError, "epsilon is a probability, got 2.0"),
+        ({"top_k": 0}, ValueError, "at least 1 token, got 0"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_bad_settings(change, error, message):
+    with pytest.raises(error, match=message):
+        CoupledProcessor(**{"samples": 4, "seed": 0, **change})

@@ -132,6 +132,7 @@ def test_the_oldest_states_are_forgotten(processor_class):
         (asking(member=4), "got n=1, seed=15, carms_seed=11"),
         (asking(member=1, n=4), "got n=4, seed=12, carms_seed=11"),
         (asking(n=3), "got n=3, seed=11"),
+        (asking(samples=1), "at least 2 samples, got samples=1"),
         (asking(samples="4"), "carms_samples must be a whole number, got '4'"),
         (SamplingParams(extra_args={"carms_seed": 1}), "got carms_seed"),
         (SamplingParams(extra_args={"carms_seed": 1, "carms_samples": 2}), "seed=None"),

@@ -41,26 +41,19 @@ class Addresses:
         check_coupling(copula, epsilon)
         epsilon = default_epsilon(samples) if epsilon is None else epsilon
         key = self._key(0)
-        coupled = COPULAS[copula](samples)._points(
-            lambda count: _uniforms(word_at(key, _ZERO), count)
-        )
-        free = _uniforms(word_at(key, _ONE), samples + 1)
+        source = COPULAS[copula](samples)
+        coupled = source._points(lambda count: _uniforms(word_at(key, 0), count))
+        free = _uniforms(word_at(key, 1), samples + 1)
         points = torch.where(free[-1] < epsilon, free[:-1], coupled)
         return inside_unit_interval(points.gather(0, self.member.unsqueeze(0)).squeeze(0))
 
     def fresh(self, step: Tensor | int) -> Tensor:
         """``[rows]`` uniforms in [0, 1): the new bits of each row's point after token ``step``."""
-        return uniform_at(
-            self._key(1 + self.member), torch.as_tensor(step, device=self.seed.device)
-        )
+        return uniform_at(self._key(1 + self.member), step)
 
     def _key(self, purpose: Tensor | int) -> Tensor:
         """One key for each use of random numbers: 0 for the group, 1 and more for its members."""
-        group = word_at(self.seed, self.group)
-        return word_at(group, torch.as_tensor(purpose, device=group.device))
-
-
-_ZERO, _ONE = torch.tensor(0), torch.tensor(1)
+        return word_at(word_at(self.seed, self.group), purpose)
 
 
 def _uniforms(key: Tensor, count: int) -> Tensor:

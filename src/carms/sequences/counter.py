@@ -20,28 +20,28 @@ _FIRST = signed(0xBF58476D1CE4E5B9)
 _SECOND = signed(0x94D049BB133111EB)
 
 
-def word_at(key: Tensor | int, index: Tensor) -> Tensor:
+def word_at(key: Tensor, index: Tensor | int) -> Tensor:
     """The ``index``-th of the 64-bit words, as signed integers, that SplitMix64 makes of ``key``.
 
     A word is a key in turn: ``word_at(word_at(seed, group), member)``.
 
     Args:
-        key: int64 ``[...]``, or any integer.
-        index: int64 ``[...]``, from 0.
+        key: int64 ``[...]``.
+        index: int64 ``[...]`` or a number, from 0.
 
     Examples:
         >>> import torch
-        >>> word_at(1234567, torch.arange(2))
+        >>> word_at(torch.tensor(1234567), torch.arange(2))
         tensor([6457827717110365317, 3203168211198807973])
     """
-    key = signed(key) if isinstance(key, int) else key
-    word = (index + 1) * _STEP + key
+    jump = (index + 1) * _STEP
+    word = key + (signed(jump) if isinstance(jump, int) else jump)
     word = (word ^ _shifted(word, 30)) * _FIRST
     word = (word ^ _shifted(word, 27)) * _SECOND
     return word ^ _shifted(word, 31)
 
 
-def uniform_at(key: Tensor | int, index: Tensor) -> Tensor:
+def uniform_at(key: Tensor, index: Tensor | int) -> Tensor:
     """Uniforms in [0, 1), in double precision, by the same address."""
     return _shifted(word_at(key, index), 11).double() * 2.0**-53
 

@@ -137,7 +137,7 @@ def drift(probability: Tensor, reported: Tensor, mask: Tensor | None = None) -> 
 
     The difference of each token's probability, times the probability of the tokens before it: late
     tokens hardly move a rollout. A ratio ``R`` of two rollouts that drifted by ``d`` together is
-    wrong by about ``N d R`` of itself.
+    wrong by at most about ``N d R`` of itself.
 
     Args:
         probability: ``[P, N, length]``, of each token by the trainer's logits.

@@ -8,6 +8,7 @@ from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed
 from carms.sequences.policy import Policy
+from carms.sequences.sampling import COPULAS, check_coupling
 
 __all__ = ["CoupledProcessor", "only"]
 
@@ -52,9 +53,10 @@ class CoupledProcessor:
         top_k: int | None = None,
         top_p: float | None = None,
     ) -> None:
-        self._samples = whole_number("samples", samples)
-        self._seed, self._group = whole_number("seed", seed), whole_number("group", group)
+        check_coupling(copula, epsilon)
+        self._samples = COPULAS[copula](samples).samples
         self._coupling = copula, epsilon
+        self._seed, self._group = whole_number("seed", seed), whole_number("group", group)
         self._policy = Policy(temperature, top_k, top_p)
         self._length: int | None = None
 

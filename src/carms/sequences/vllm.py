@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from vllm.v1.sample.logits_processor import LogitsProcessor as OldLogitsProcessor
 
+from carms.copulas import Circular
 from carms.options import whole_number
 from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
@@ -81,6 +82,7 @@ class Request(NamedTuple):
         )
         epsilon = given.get("carms_epsilon")
         check_coupling("circular", epsilon)
+        samples = Circular(samples).samples
         member = -1 if params.seed is None else params.seed - seed
         if params.n not in (1, samples) or not 0 <= member <= samples - params.n:
             raise ValueError(
@@ -161,12 +163,12 @@ class CoupledLogitsProcessor(LogitsProcessor, OldLogitsProcessor):  # type: igno
         alike: dict[tuple[int, float | None], list[int]] = {}
         for index, request in self._pending.items():
             alike.setdefault((request.samples, request.epsilon), []).append(index)
-        for (samples, epsilon), index in alike.items():
-            words = [[signed(word) for word in self._pending[each][1:4]] for each in index]
+        for (samples, epsilon), indices in alike.items():
+            words = [[signed(word) for word in self._pending[each][1:4]] for each in indices]
             address = torch.tensor(words).T
             coder = Coder(Addresses(*address).points(samples, epsilon=epsilon))
-            self._address[:, index] = address.to(self._address.device)
-            self._coder[:, index] = torch.stack(coder.state).to(self._coder.device)
+            self._address[:, indices] = address.to(self._address.device)
+            self._coder[:, indices] = torch.stack(coder.state).to(self._coder.device)
         self._pending.clear()
 
     def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
