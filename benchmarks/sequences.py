@@ -1,4 +1,6 @@
-"""Correlated rollouts against RLOO: variance, the choice of epsilon, products, speed, length."""
+"""Correlated rollouts against RLOO: variance, the choice of epsilon, products, speed, length, and
+what a server's logits and groups without a lesson do to them.
+"""
 
 import argparse
 import statistics
@@ -15,7 +17,17 @@ from variance import random_objective, variance
 import carms
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
-from carms.sequences import Rollouts, advantages, default_epsilon, pair_ratio, rollouts
+from carms.sequences import (
+    CoupledProcessor,
+    Rollouts,
+    advantages,
+    default_epsilon,
+    drift,
+    pair_ratio,
+    places,
+    rollouts,
+)
+from carms.sequences import ratios as recomputed_ratios
 
 KINDS = {
     "peaked, sparse": (2.0, True),
@@ -289,11 +301,204 @@ def long_table(arguments: argparse.Namespace) -> None:
     )
 
 
+def noisy(problem: Problem, noise: float) -> Problem:
+    """The same with other logits, as another program's kernels compute them."""
+    logits = [each + noise * torch.randn_like(each) for each in problem.logits]
+    return Problem(logits, problem.rewards)
+
+
+def recomputed(problem: Problem, group: Rollouts) -> tuple[Tensor, Tensor]:
+    """Pair ratios of finished rollouts by the logits of this problem, and their drift."""
+    steps = range(group.tokens.shape[-1])
+    rows = group.tokens.flatten(0, 1)
+    logits = torch.stack([problem.step(rows[:, :t], None)[0] for t in steps], 1)
+    found = places(logits.view(*group.tokens.shape, -1), group.tokens)
+    return (
+        recomputed_ratios(group.tokens, *found, epsilon=group.epsilon),
+        drift(found.probability, group.shares),
+    )
+
+
+def gradient_of_pairs(problem: Problem, pairs: Tensor) -> Tensor:
+    """``sum_ab W_ab (r_a - r_b) (s_a - s_b) / 2`` for symmetric weights of all pairs."""
+    scores, rewards = problem.probs_and_scores()[1], problem.rewards
+    return ((pairs.sum(-1) * rewards) - pairs @ rewards) @ scores
+
+
+def pair_weights(drawn: Problem, trained: Problem, samples: int) -> Tensor:
+    """``P(a, b) R'(a, b)``: drawn by one problem, ratios computed by the other."""
+    coupling = InverseCDF(Circular(samples), epsilon=default_epsilon(samples))
+    q, p = (problem.probs_and_scores()[0] for problem in (drawn, trained))
+    ratio = torch.outer(p, p) / coupling.pmf(p)
+    return coupling.pmf(q) * ratio
+
+
+def drift_table(arguments: argparse.Namespace) -> None:
+    rows = []
+    for kind in ("peaked, dense", "flat, dense"):
+        scale, sparse = KINDS[kind]
+        shape = arguments.vocabulary, arguments.length
+        problems = [Problem.random(*shape, scale, sparse) for _ in range(arguments.problems)]
+        for samples in (8, 32):
+            for noise in (1e-3, 1e-2, 1e-1):
+                errors, moved, biases = [], [], []
+                for problem in problems:
+                    other = noisy(problem, noise)
+                    group = problem.draw(200, samples, default_epsilon(samples))
+                    ratio, far = recomputed(other, group)
+                    errors.append((ratio / pair_ratio(group) - 1).abs().flatten())
+                    moved.append(far.mean().item())
+                    probs, scores = other.probs_and_scores()
+                    truth = (probs * other.rewards) @ scores
+                    q = problem.probs_and_scores()[0]
+                    for weights in (torch.outer(q, q), pair_weights(problem, other, samples)):
+                        found = gradient_of_pairs(other, weights)
+                        biases.append(float((found - truth).norm() / truth.norm()))
+                error = torch.cat(errors)
+                rows.append(
+                    [
+                        kind,
+                        str(samples),
+                        f"{noise:g}",
+                        f"{statistics.mean(moved):.1e}",
+                        f"{error.mean():.1e}",
+                        f"{error.max():.1e}",
+                        f"{statistics.median(biases[::2]):.2%}",
+                        f"{statistics.median(biases[1::2]):.2%}",
+                    ]
+                )
+    print_table(
+        "Ratios recomputed from logits with noise; bias relative to the gradient, median over "
+        f"{arguments.problems} problems",
+        [
+            "policy, rewards",
+            "N",
+            "noise of logits",
+            "drift",
+            "error of ratios",
+            "largest",
+            "bias, independent",
+            "bias, correlated",
+        ],
+        rows,
+    )
+
+
+# Vocabulary, length, scale of the logits, and whether there is one right answer, or one in ten.
+TASKS = {
+    "choice of 4": (4, 1, 1.0, True),
+    "tool of 16": (16, 1, 2.0, True),
+    "answer of 16": (4, 2, 2.0, True),
+    "256 sequences, peaked": (4, 4, 2.0, False),
+    "256 sequences, flat": (4, 4, 0.5, False),
+}
+
+
+def task(name: str) -> Problem:
+    """A policy, and the right answer or answers, one of which it may well give."""
+    vocabulary, length, scale, single = TASKS[name]
+    problem = Problem.random(vocabulary, length, scale, not single)
+    if single:
+        right = problem.probs_and_scores()[0].multinomial(1)
+        problem.rewards = torch.zeros_like(problem.rewards).index_fill(0, right, 1.0)
+    return problem
+
+
+def lessons(problem: Problem, samples: int, epsilon: float, groups: int) -> tuple[float, float]:
+    """The share of groups whose rewards are all equal; and of the mean gradient of the others, its
+    length along the true one.
+    """
+    probs, scores = problem.probs_and_scores()
+    truth = (probs * problem.rewards) @ scores
+    group = problem.draw(groups, samples, epsilon)
+    index = problem.index(group.tokens)
+    rewards = problem.rewards[index]
+    useful = (rewards != rewards[:, :1]).any(-1)
+    along = scores @ truth / truth.square().sum()
+    each = (advantages(rewards, group) * along[index]).mean(-1)
+    return 1 - useful.double().mean().item(), each[useful].mean().item()
+
+
+def lessons_table(arguments: argparse.Namespace) -> None:
+    rows = []
+    for name in TASKS:
+        problems = [task(name) for _ in range(arguments.problems)]
+        for samples in (4, 8, 16):
+            groups = min(10_000, arguments.rows // samples)
+            cells, kinds = [], {"independent": 1.0, "correlated": default_epsilon(samples)}
+            for epsilon in (*kinds.values(), 0.0):
+                found = [lessons(problem, samples, epsilon, groups) for problem in problems]
+                shares, lengths = zip(*found, strict=True)
+                cells.append(f"{statistics.mean(shares):.3f}")
+                if epsilon == kinds["correlated"]:
+                    scaled = f"{min(lengths):.2f} to {max(lengths):.2f}"
+                    back = [length * (1 - share) for share, length in found]
+                    again = f"{min(back):.2f} to {max(back):.2f}"
+            rows.append([name, str(samples), *cells, scaled, again])
+    print_table(
+        f"Share of groups whose rewards are all equal, mean over {arguments.problems} problems; "
+        "and what resampling them does to the gradients of single prompts",
+        ["task", "N", *kinds, "epsilon 0", "gradient times", "and the share kept"],
+        rows,
+    )
+
+
+def processor_table(arguments: argparse.Namespace) -> None:
+    rows, tokens = [], 20
+    for count in (8, 64):
+        logits = 3 * torch.randn(count, arguments.large)
+        prompts = torch.zeros(count, tokens, dtype=torch.long)
+
+        def multinomial(scores: Tensor) -> Tensor:
+            return torch.multinomial(scores.softmax(-1), 1)
+
+        def exponential(scores: Tensor) -> Tensor:
+            probs = scores.softmax(-1)
+            return probs.div_(torch.empty_like(probs).exponential_()).argmax(-1)
+
+        def plain(
+            draw: Callable[[Tensor], Tensor], coupled: bool = False, logits: Tensor = logits
+        ) -> None:
+            processor = CoupledProcessor(8, seed=0)
+            for t in range(tokens):
+                draw(processor(prompts[: len(logits), :t], logits) if coupled else logits)  # noqa: B023
+
+        times = interleaved(
+            {
+                "multinomial": partial(plain, multinomial),
+                "exponential": partial(plain, exponential),
+                "processor, argmax": partial(plain, lambda scores: scores.argmax(-1), True),
+                "processor, multinomial": partial(plain, multinomial, True),
+            },
+            arguments.rounds,
+        )
+        each = [f"{times[name] / tokens:.2f}" for name in times]
+        alone = times["processor, argmax"] / min(times["multinomial"], times["exponential"])
+        twice = times["processor, multinomial"] / times["multinomial"]
+        rows.append([str(count), *each, f"{alone:.2f} (<= 1.3)", f"{twice:.2f} (<= 1.3)"])
+    print_table(
+        f"The processor, milliseconds per token at vocabulary {arguments.large:,}, one thread",
+        [
+            "rows",
+            "softmax, multinomial",
+            "softmax, exponential",
+            "processor, argmax",
+            "processor, multinomial",
+            "/ the faster",
+            "/ multinomial",
+        ],
+        rows,
+    )
+
+
 PARTS = {
     "variance": variance_tables,
     "product": product_table,
     "speed": speed_table,
+    "processor": processor_table,
     "long": long_table,
+    "drift": drift_table,
+    "lessons": lessons_table,
 }
 
 

@@ -52,6 +52,18 @@ class Coder:
         self._point = (u * self._grid).floor()
         self._span = torch.full_like(u, self._grid)
 
+    @classmethod
+    def resume(cls, point: Tensor, span: Tensor) -> "Coder":
+        """The coder with the ``point`` and the ``span`` that another one had reached."""
+        coder = cls(torch.zeros_like(point))
+        coder._point, coder._span = point, span
+        return coder
+
+    @property
+    def state(self) -> tuple[Tensor, Tensor]:
+        """Point and span, ``[rows]`` each: all that there is to go on from."""
+        return self._point, self._span
+
     def choose(self, probs: Tensor, fresh: Tensor) -> Choice:
         """Take the token at each point.
 

@@ -7,9 +7,10 @@ from carms.checks import check_floats, check_place
 from carms.copulas import Circular
 from carms.pairs import pair_index
 from carms.sequences.gaps import gaps_between
+from carms.sequences.pieces import Pieces
 from carms.sequences.record import Rollouts
 
-__all__ = ["advantages", "pair_ratio", "surrogate"]
+__all__ = ["advantages", "circular_ratio", "pair_ratio", "surrogate"]
 
 
 def pair_ratio(rollouts: Rollouts) -> Tensor:
@@ -23,26 +24,33 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
         raise TypeError(
             f"rollouts must come from carms.sequences.rollouts, got {type(rollouts).__name__}"
         )
-    count = rollouts.samples
-    ratio = torch.ones_like(rollouts.lower[..., :1]).repeat(1, 1, count)
     if rollouts.copula == "independent":
-        return ratio
-    first, second = pair_index(count, ratio.device)
-    gaps, equal = gaps_between(rollouts)
+        return torch.ones_like(rollouts.lower[..., :1]).repeat(1, 1, rollouts.samples)
+    return circular_ratio(rollouts.pieces, rollouts.epsilon, rollouts.complete)
+
+
+def circular_ratio(pieces: Pieces, epsilon: float, complete: bool = True) -> Tensor:
+    """``[P, N, N]`` ratios of rollouts drawn by the circular copula, by what their tokens own; of
+    equal ones 1 if they are ``complete``.
+    """
+    count = pieces.tokens.shape[1]
+    first, second = pair_index(count, pieces.own.device)
+    gaps, equal = gaps_between(pieces)
     # Lengths underflow; a positive one that is as good as zero can be divided by.
-    shortest = torch.finfo(ratio.dtype).tiny ** 0.5
-    width = rollouts.log_width.exp().clamp_min(shortest).T
+    shortest = torch.finfo(pieces.own.dtype).tiny ** 0.5
+    width = pieces.own.log().sum(-1).exp().clamp_min(shortest).T
     copula = Circular(count)
     lift = copula.lift_across(gaps, width[first], width[second])
-    together = 1.0 if rollouts.complete else copula.lift_within(width[first])
+    together = 1.0 if complete else copula.lift_within(width[first])
     lift = torch.where(equal, together, lift)
-    pairs = ((1 - rollouts.epsilon) * lift + rollouts.epsilon).reciprocal().T
+    pairs = ((1 - epsilon) * lift + epsilon).reciprocal().T
+    ratio = torch.ones_like(pieces.own[..., :1]).repeat(1, 1, count)
     ratio[:, first, second] = pairs
     ratio[:, second, first] = pairs
     return ratio
 
 
-def advantages(rewards: Tensor, rollouts: Rollouts) -> Tensor:
+def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
     """``[P, N]``: ``1/(N-1) sum_m (r_n - r_m) R_nm``, in the place of leave-one-out advantages.
 
     The gradient ``1/N sum_n A_n d log q(rollout n)`` is unbiased. For independent rollouts every
@@ -50,7 +58,8 @@ def advantages(rewards: Tensor, rollouts: Rollouts) -> Tensor:
 
     Args:
         rewards: ``[P, N]``, of the rollouts.
-        rollouts: from [`carms.sequences.rollouts`][].
+        rollouts: from [`carms.sequences.rollouts`][]; or their pair ratios ``[P, N, N]``, as
+            [`carms.sequences.ratios`][] computes them of finished samples.
 
     Examples:
         >>> from carms.sequences import rollouts
@@ -59,14 +68,14 @@ def advantages(rewards: Tensor, rollouts: Rollouts) -> Tensor:
         >>> advantages(torch.tensor([[1.0, 0.0, 0.0]]), group)
         tensor([[ 1.0000, -0.5000, -0.5000]])
     """
-    ratio = pair_ratio(rollouts)
-    _check_per_rollout("rewards", rewards, rollouts)
+    ratio = rollouts if isinstance(rollouts, Tensor) else pair_ratio(rollouts)
+    _check_per_rollout("rewards", rewards, ratio)
     values = rewards.detach().to(ratio.dtype)
     differences = values.unsqueeze(-1) - values.unsqueeze(-2)
-    return ((differences * ratio).sum(-1) / (rollouts.samples - 1)).to(rewards.dtype)
+    return ((differences * ratio).sum(-1) / (ratio.shape[-1] - 1)).to(rewards.dtype)
 
 
-def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts) -> Tensor:
+def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
     """``[P]``: the mean reward, whose backward pass estimates the gradient of the expected one.
 
     It puts ``1/N sum_n A_n d log q(rollout n)`` on the model by way of ``log_probs``, and the
@@ -75,18 +84,19 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts) -> Tensor:
     Args:
         rewards: ``[P, N]``, with their graph if they have one.
         log_probs: ``[P, N]``, log probability of each rollout under the model, with its graph.
-        rollouts: from [`carms.sequences.rollouts`][].
+        rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
     """
-    weights = advantages(rewards, rollouts)
+    ratio = rollouts if isinstance(rollouts, Tensor) else pair_ratio(rollouts)
+    weights = advantages(rewards, ratio)
     hint = "; of those of its tokens, take the sum over the mask of the rollouts"
-    _check_per_rollout("log_probs", log_probs, rollouts, hint)
+    _check_per_rollout("log_probs", log_probs, ratio, hint)
     term = (weights * log_probs).mean(-1)
     return rewards.mean(-1) + (term - term.detach()).to(rewards.dtype)
 
 
-def _check_per_rollout(name: str, given: object, rollouts: Rollouts, hint: str = "") -> None:
+def _check_per_rollout(name: str, given: object, ratio: Tensor, hint: str = "") -> None:
     """Raise unless there is a finite number for each rollout."""
-    shape = list(rollouts.lengths.shape)
+    shape = list(ratio.shape[:2])
     if not isinstance(given, Tensor):
         raise TypeError(f"{name} must be a tensor [P, N] = {shape}, got {type(given).__name__}")
     check_floats(name, given)
@@ -95,7 +105,7 @@ def _check_per_rollout(name: str, given: object, rollouts: Rollouts, hint: str =
             f"{name} must be one number per rollout, [P, N] = {shape}, got shape "
             f"{list(given.shape)}{hint}"
         )
-    check_place(name, given, "the rollouts are", rollouts.tokens)
+    check_place(name, given, "the rollouts are", ratio)
     if not given.isfinite().all():
         bad = int((~given.isfinite()).sum())
         raise ValueError(f"{bad} of {given.numel()} {name} are NaN or infinite")

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from carms.pairs import pair_index
-from carms.sequences.record import Rollouts
+from carms.sequences.pieces import Pieces
 
-__all__ = ["gaps_between"]
+__all__ = ["first_difference", "gaps_between"]
 
 
-def gaps_between(rollouts: Rollouts) -> tuple[Tensor, Tensor]:
+def gaps_between(pieces: Pieces) -> tuple[Tensor, Tensor]:
     """``[2, pairs, P]`` gaps between the intervals of two rollouts, straight and around the ring,
     and ``[pairs, P]``, True for equal rollouts, of which the gaps mean nothing.
     """
-    tokens = rollouts.tokens.movedim(1, 0)
-    fork = _first_difference(tokens)
+    tokens = pieces.tokens.movedim(1, 0)
+    fork = first_difference(tokens)
     equal = fork == tokens.shape[-1]
     fork = fork.clamp_max(tokens.shape[-1] - 1)
     first, second = (index.unsqueeze(-1) for index in pair_index(len(tokens), tokens.device))
@@ -29,14 +29,15 @@ def gaps_between(rollouts: Rollouts) -> tuple[Tensor, Tensor]:
         values = values.movedim(1, 0)
         return values[first, prompt, fork], values[second, prompt, fork]
 
-    low_a, low_b = at_fork(rollouts.lower / rollouts.span)
-    high_a, high_b = at_fork(rollouts.upper / rollouts.span)
-    share_a, share_b = at_fork(rollouts.shares)
-    log_probs = rollouts.log_probs
+    token_a, token_b = at_fork(pieces.tokens)
+    low_a, low_b = at_fork(pieces.below)
+    high_a, high_b = at_fork(pieces.upto)
+    share_a, share_b = at_fork(pieces.own)
+    log_probs = pieces.own.log()
     shared, _ = at_fork((log_probs.cumsum(-1) - log_probs).exp())
     # 0 where the first of the two is the lower one and turns its upper side to the other.
-    turned = (low_a > low_b).long()
-    sides = _sides(rollouts)
+    turned = (token_a > token_b).long()
+    sides = _sides(pieces)
     rest_a = sides[1 - turned, fork + 1, first, prompt] * share_a
     rest_b = sides[turned, fork + 1, second, prompt] * share_b
     between = torch.where(turned == 0, low_b - high_a, low_a - high_b).clamp_min(0)
@@ -44,7 +45,7 @@ def gaps_between(rollouts: Rollouts) -> tuple[Tensor, Tensor]:
     return torch.stack((shared * (rest_a + between + rest_b), around)), equal
 
 
-def _first_difference(tokens: Tensor) -> Tensor:
+def first_difference(tokens: Tensor) -> Tensor:
     """``[pairs, P]``: where the rollouts ``[N, P, length]`` of a pair part; ``length`` if never."""
     found = []
     for n in range(len(tokens) - 1):
@@ -54,13 +55,12 @@ def _first_difference(tokens: Tensor) -> Tensor:
     return torch.cat(found)
 
 
-def _sides(rollouts: Rollouts) -> Tensor:
+def _sides(pieces: Pieces) -> Tensor:
     """``[2, length + 1, N, P]``: which share of the interval of its first ``t`` tokens lies below a
     rollout's own interval, and which above.
     """
-    beside = torch.stack((rollouts.lower, rollouts.span - rollouts.upper)) / rollouts.span
-    beside, shares = beside.permute(3, 0, 2, 1), rollouts.shares.permute(2, 1, 0)
+    beside = torch.stack((pieces.below, pieces.above)).permute(3, 0, 2, 1)
     sides = [torch.zeros_like(beside[0])]
-    for here, share in zip(beside.flip(0), shares.flip(0), strict=True):
+    for here, share in zip(beside.flip(0), pieces.own.permute(2, 1, 0).flip(0), strict=True):
         sides.append(torch.addcmul(here, share, sides[-1]))
     return torch.stack(sides[::-1], 1)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from carms.sequences.pieces import Pieces
+
 __all__ = ["Rollouts"]
 
 
@@ -48,6 +50,12 @@ class Rollouts:
     def shares(self) -> Tensor:
         """``[P, N, length]``: each token's share of the interval of the tokens before it."""
         return (self.upper - self.lower) / self.span
+
+    @property
+    def pieces(self) -> Pieces:
+        """What each token owns of the interval of the tokens before it, as shares."""
+        below, upto = self.lower / self.span, self.upper / self.span
+        return Pieces(self.tokens, below, upto, (self.span - self.upper) / self.span, self.shares)
 
     @property
     def log_probs(self) -> Tensor:

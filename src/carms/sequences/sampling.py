@@ -17,7 +17,7 @@ from carms.sequences.coder import Choice, Coder
 from carms.sequences.policy import Policy
 from carms.sequences.record import Rollouts
 
-__all__ = ["COPULAS", "default_epsilon", "rollouts"]
+__all__ = ["COPULAS", "check_coupling", "default_epsilon", "rollouts"]
 
 COPULAS: dict[str, type[Copula]] = {"circular": Circular, "independent": Independent}
 
@@ -167,11 +167,16 @@ def _check(
         )
     if whole_number("length", length) < 1:
         raise ValueError(f"a rollout has at least 1 token, got length={length}")
+    check_coupling(copula, epsilon)
+    if any(end < 0 for end in ends):
+        raise ValueError(f"eos is a token number or several, got {ends}")
+
+
+def check_coupling(copula: str, epsilon: float | None) -> None:
+    """Raise an error if there is no such copula, or epsilon is no probability."""
     check_choice("copula", copula, COPULAS)
     if epsilon is not None:
         probability("epsilon", epsilon)
-    if any(end < 0 for end in ends):
-        raise ValueError(f"eos is a token number or several, got {ends}")
 
 
 def _token_numbers(eos: int | Sequence[int] | Tensor | None) -> tuple[int, ...]:

@@ -1,0 +1,61 @@
+"""Rollouts whose randomness is a function of (seed, group, member) and of nothing else."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from carms.randomness import inside_unit_interval
+from carms.sequences.counter import uniform_at, word_at
+from carms.sequences.sampling import COPULAS, check_coupling, default_epsilon
+
+__all__ = ["Addresses"]
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Which rollout each row is; members of one group are coupled, groups are independent.
+
+    Attributes:
+        seed: int64 ``[rows]``, new for each step of training.
+        group: int64 ``[rows]``, such as the number of the prompt.
+        member: int64 ``[rows]``, from 0 to ``samples - 1``.
+    """
+
+    seed: Tensor
+    group: Tensor
+    member: Tensor
+
+    def points(
+        self, samples: int, copula: str = "circular", epsilon: float | None = None
+    ) -> Tensor:
+        """``[rows]`` uniforms in (0, 1), those of a group drawn from the copula.
+
+        Every row draws all points of its group, and takes its own.
+
+        Args:
+            samples: how many members a group has.
+            copula: ``"circular"`` or ``"independent"``.
+            epsilon: the probability that a group is independent; ``default_epsilon`` if None.
+        """
+        check_coupling(copula, epsilon)
+        epsilon = default_epsilon(samples) if epsilon is None else epsilon
+        key = self._key(0)
+        source = COPULAS[copula](samples)
+        coupled = source._points(lambda count: _uniforms(word_at(key, 0), count))
+        free = _uniforms(word_at(key, 1), samples + 1)
+        points = torch.where(free[-1] < epsilon, free[:-1], coupled)
+        return inside_unit_interval(points.gather(0, self.member.unsqueeze(0)).squeeze(0))
+
+    def fresh(self, step: Tensor | int) -> Tensor:
+        """``[rows]`` uniforms in [0, 1): the new bits of each row's point after token ``step``."""
+        return uniform_at(self._key(1 + self.member), step)
+
+    def _key(self, purpose: Tensor | int) -> Tensor:
+        """One key for each use of random numbers: 0 for the group, 1 and more for its members."""
+        return word_at(word_at(self.seed, self.group), purpose)
+
+
+def _uniforms(key: Tensor, count: int) -> Tensor:
+    """``[count, rows]``."""
+    return uniform_at(key, torch.arange(count, device=key.device).unsqueeze(-1))
