@@ -260,7 +260,7 @@ def test_errors(problem):
         carms.compare(f, torch.zeros(1, 1), ["loorf"], replicates=3)
     with pytest.raises(TypeError, match=r"logits must be a tensor .* got list"):
         carms.compare(f, [[0.0, 0.0]], ["loorf"], replicates=3)
-    with pytest.raises(ValueError, match=r"one value per sample.* got shape \[\]"):
+    with pytest.raises(ValueError, match=r"one per sample.* got shape \[\]"):
         carms.compare(lambda z: z.sum(), logits, ["loorf"], replicates=3)
     with pytest.raises(ValueError, match="arms is for binary variables, got 3 categories"):
         carms.compare(f, logits, ["arms"], replicates=3)

@@ -15,6 +15,7 @@ from helpers import (
 )
 
 import carms
+from carms.constants import constant
 
 NAMES = carms.available()
 SAMPLING = [name for name in NAMES if name != "exact"]
@@ -399,3 +400,12 @@ def test_compiled_for_batches_of_several_sizes(name):
     step = torch.compile(lambda logits: estimator.expectation(quadratic, logits), backend="eager")
     for rows in (3, 7, 11):
         assert step(logits_of(rows, 2, 3)).shape == (rows,)
+
+
+def test_what_is_remembered_belongs_to_no_transform():
+    @constant
+    def numbers(count):
+        return torch.arange(count)
+
+    torch.func.grad(lambda x: (numbers(4) * x).sum())(torch.ones(4))
+    assert repr(numbers(4)) == "tensor([0, 1, 2, 3])"

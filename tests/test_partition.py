@@ -21,7 +21,7 @@ class Fixed(Independent):
         super().__init__(u.shape[-1])
         self.u = u
 
-    def points(self, shape, generator=None, dtype=None, device=None):
+    def points_unchecked(self, shape, generator=None, dtype=None, device=None):
         assert self.u.shape[:-1] == tuple(shape)
         return self.u.movedim(-1, 0).to(dtype)
 

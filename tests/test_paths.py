@@ -338,7 +338,7 @@ def test_logits_that_fit_no_path(shape):
 def test_values_of_the_wrong_shape():
     paths = carms.Paths(4)
     paths.sample(torch.zeros(7, 2, 3))
-    with pytest.raises(ValueError, match=r"one value per sample, \[N, \*batch\] = \[4, 7\]"):
+    with pytest.raises(ValueError, match=r"one per sample, \[N, \*batch\] = \[4, 7\]"):
         paths.expectation(torch.zeros(7))
     with pytest.raises(ValueError, match="NaN or infinity for 28 of 28"):
         paths.expectation(torch.full((4, 7), torch.nan))

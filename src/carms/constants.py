@@ -17,8 +17,9 @@ def constant(function: Callable[[*A], T]) -> Callable[[*A], T]:
 
     @lru_cache(maxsize=64)
     def remembered(*args: *A) -> T:
-        # Made in inference mode, tensors could not take part in autograd later.
-        with torch.inference_mode(False), torch.no_grad():
+        # Made in inference mode, tensors could not take part in autograd later; made inside a
+        # transform of torch.func, they would be tensors of that transform.
+        with torch._C._DisableFuncTorch(), torch.inference_mode(False), torch.no_grad():
             return function(*args)
 
     @wraps(function)
