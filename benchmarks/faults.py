@@ -43,7 +43,6 @@ FAULTS: dict[str, Fault] = {
     "the driver of a sweep killed": driver_killed,
     "a worker, the driver or a node of Ray killed": ray_killed,
 }
-QUICK = 0.04
 
 
 def attempt(one: Attempt) -> str | None:
@@ -81,7 +80,7 @@ def hunt(names: list[str], share: float, workers: int) -> Iterator[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="WORD", help="faults with such a word in them")
-    parser.add_argument("--quick", action="store_true", help=f"make only {QUICK:.0%} of the tries")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the tries to make")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="number of processes")
     parser.add_argument("--page", type=Path, help="put the table on this page")
     options = parser.parse_args()
@@ -92,7 +91,7 @@ def main() -> None:
         parser.error(f"no such fault; there are {', '.join(FAULTS)}")
     prepare()
     header, rows = ["fault", "tries", "survived", "lost"], list[list[str]]()
-    for row in hunt(names, QUICK if options.quick else 1.0, options.workers):
+    for row in hunt(names, options.share, options.workers):
         rows.append(row)
         print(*row, sep="  ", flush=True)
     print_table("Faults", header, rows)
