@@ -127,7 +127,7 @@ def test_rows_that_are_no_whole_groups():
     [
         ({"samples": 1}, ValueError, "at least 2 samples, got samples=1"),
         ({"seed": 0.5}, TypeError, "seed must be a whole number, got 0.5"),
-        ({"copula": "gaussian"}, ValueError, "circular, independent, got 'gaussian'"),
+        ({"copula": "gaussian"}, ValueError, "'circular' or 'independent', got 'gaussian'"),
         ({"epsilon": 2.0}, ValueError, "epsilon is a probability, got 2.0"),
         ({"top_k": 0}, ValueError, "at least 1 token, got 0"),
     ],

@@ -127,7 +127,7 @@ TOKENS, HALF = torch.zeros(2, 3, 4, dtype=torch.long), torch.full((2, 3, 4), 0.5
         ({"below": HALF + 0.1}, "below from 0.6 to 0.6, together up to 1.1"),
         ({"below": -HALF}, "below from -0.5 to -0.5"),
         ({"epsilon": 2.0}, "epsilon is a probability, got 2.0"),
-        ({"copula": "gaussian"}, "circular, independent, got 'gaussian'"),
+        ({"copula": "gaussian"}, "'circular' or 'independent', got 'gaussian'"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -125,7 +125,7 @@ def test_the_oldest_states_are_forgotten(processor_class):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        (asking(temperature=0.0), "temperature is a positive number, got 0.0"),
+        (asking(temperature=0.0), "temperature must be positive and finite, got 0.0"),
         (asking(min_p=0.1), "min_p must be 0.0, got 0.1"),
         (asking(repetition_penalty=1.2), "repetition_penalty must be 1.0, got 1.2"),
         (asking(bad_words=["no"]), "bad_words must be None"),

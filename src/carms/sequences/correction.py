@@ -68,7 +68,7 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
         >>> advantages(torch.tensor([[1.0, 0.0, 0.0]]), group)
         tensor([[ 1.0000, -0.5000, -0.5000]])
     """
-    ratio = rollouts if isinstance(rollouts, Tensor) else pair_ratio(rollouts)
+    ratio = _ratio_of(rollouts)
     _check_per_rollout("rewards", rewards, ratio)
     values = rewards.detach().to(ratio.dtype)
     differences = values.unsqueeze(-1) - values.unsqueeze(-2)
@@ -86,12 +86,23 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
         log_probs: ``[P, N]``, log probability of each rollout under the model, with its graph.
         rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
     """
-    ratio = rollouts if isinstance(rollouts, Tensor) else pair_ratio(rollouts)
+    ratio = _ratio_of(rollouts)
     weights = advantages(rewards, ratio)
     hint = "; of those of its tokens, take the sum over the mask of the rollouts"
     _check_per_rollout("log_probs", log_probs, ratio, hint)
     term = (weights * log_probs).mean(-1)
     return rewards.mean(-1) + (term - term.detach()).to(rewards.dtype)
+
+
+def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
+    """The pair ratios ``[P, N, N]``, of which a tensor must be one."""
+    if not isinstance(rollouts, Tensor):
+        return pair_ratio(rollouts)
+    check_floats("pair ratios", rollouts)
+    shape = list(rollouts.shape)
+    if len(shape) != 3 or shape[1] != shape[2] or shape[1] < 2:
+        raise ValueError(f"pair ratios must be [P, N, N] with N at least 2, got shape {shape}")
+    return rollouts
 
 
 def _check_per_rollout(name: str, given: object, ratio: Tensor, hint: str = "") -> None:
