@@ -9,9 +9,9 @@ from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
 import carms
 from carms import sequences
+from carms.checks import _memory_of
 from carms.copulas import Circular, Dirichlet
 from carms.couplings import BiasedGumbelMax, GumbelMax, InverseCDF
-from carms.memory import _memory_of
 
 NAMES = carms.available()
 
@@ -229,7 +229,7 @@ def test_draws_of_others_are_refused(name):
 
 @pytest.mark.parametrize("name", [each for each in NAMES if each != "exact"])
 def test_a_draw_that_does_not_fit_into_memory(name, monkeypatch):
-    monkeypatch.setattr("carms.memory._memory_of", lambda _: 1 << 30)
+    monkeypatch.setattr("carms.checks._memory_of", lambda _: 1 << 30)
     monkeypatch.setattr(torch, "rand", None)
     with pytest.raises(ValueError, match=r"would take at least [\d,]+ GB of memory, but cpu has 1"):
         carms.expectation(curved, torch.zeros(3, 2), name, samples=10**9)
@@ -252,7 +252,7 @@ def test_a_draw_that_does_not_fit_into_memory(name, monkeypatch):
     ids=range(10),
 )
 def test_what_does_not_fit_into_memory(call, monkeypatch):
-    monkeypatch.setattr("carms.memory._memory_of", lambda _: 1 << 30)
+    monkeypatch.setattr("carms.checks._memory_of", lambda _: 1 << 30)
     with pytest.raises(ValueError, match=r"would take at least [\d,]+ GB of memory, but cpu has 1"):
         call()
 

@@ -664,7 +664,7 @@ def run(seed, calls):
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_odd_arguments(seed, monkeypatch):
-    monkeypatch.setattr("carms.memory._memory_of", lambda _: 2 << 30)
+    monkeypatch.setattr("carms.checks._memory_of", lambda _: 2 << 30)
     counts, wrong = run(seed, CALLS)
     assert not wrong, "\n\n".join(wrong)
     assert counts["right"]

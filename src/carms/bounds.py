@@ -6,11 +6,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.checks import check_function
+from carms.checks import check_function, check_memory
 from carms.estimators.base import Objective, evaluate, plain_numerics, with_gradient_of
 from carms.estimators.reinforce import Reinforce
 from carms.inputs import Distribution, Variables, check_values
-from carms.memory import check_memory
 from carms.options import check_choice, check_flag, whole_number
 from carms.precision import computing_dtype
 

@@ -1,6 +1,9 @@
 """Checks of tensors, and of what tensors are made with."""
 
-from collections.abc import Iterable
+import math
+import os
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import torch
@@ -17,11 +20,14 @@ __all__ = [
     "check_generator",
     "check_integers",
     "check_mask",
+    "check_memory",
     "check_place",
     "check_shape",
 ]
 
 _FLOATS = torch.float16, torch.bfloat16, torch.float32, torch.float64
+# Bytes of devices that do not tell how much memory they have.
+_UNKNOWN = 1 << 40
 _INTEGERS = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 
 
@@ -132,3 +138,34 @@ def check_device(device: Any) -> torch.device:
         if found.type != "meta":
             return found
     raise ValueError(f"device {device!r} cannot be used here: {reason}")
+
+
+def check_memory(what: str, shape: Sequence[int], itemsize: int, device: torch.device) -> None:
+    """Raise before a tensor is made that does not fit into the memory of its device.
+
+    Args:
+        what: the tensor, in the plural.
+        shape: its shape.
+        itemsize: bytes for each of its numbers, those of its copies among them.
+        device: where it is to be.
+    """
+    if torch.compiler.is_compiling():  # sizes may not be known
+        return
+    # There may be something for each sample even where the batch is empty.
+    needed = itemsize * math.prod(max(1, size) for size in shape)
+    there = _memory_of(device.type)
+    if needed > there:
+        raise ValueError(
+            f"{what} of shape {list(shape)} would take at least {needed / 1e9:,.0f} GB of memory, "
+            f"but {device.type} has {there / 1e9:,.0f} GB: use fewer samples or a smaller batch"
+        )
+
+
+@lru_cache
+def _memory_of(device: str) -> int:
+    """All the memory of the first device of a type, in bytes."""
+    if device == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    if device != "cpu" or not hasattr(os, "sysconf"):
+        return _UNKNOWN
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

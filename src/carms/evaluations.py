@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from carms.memory import check_memory
+from carms.checks import check_memory
 
 __all__ = ["distinct", "neighbour_table", "neighbours", "summed_gradient"]
 

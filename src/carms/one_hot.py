@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from carms.checks import check_memory
 from carms.constants import constant
-from carms.memory import check_memory
 
 __all__ = ["one_hot"]
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.constants import constant
-from carms.memory import check_memory
 
 __all__ = ["check_pairs", "pair_index", "take_pairs", "weights_from_pairs"]
 
 
 def check_pairs(count: int, batch: Sequence[int], device: torch.device) -> None:
-    """Raise before numbers for all pairs of so many samples are made, if they do not fit."""
+    """Raise if numbers for all pairs of that number of samples would not fit into memory."""
     pairs = count * (count - 1) // 2
     check_memory("ratios of pairs of samples", (pairs, *batch), 32, device)
     check_memory("weights of pairs of samples", (count, pairs), 4, device)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from carms.checks import check_generator
-from carms.memory import check_memory
+from carms.checks import check_generator, check_memory
 
 __all__ = ["inside_unit_interval", "uniform"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.copulas import Copula
 from carms.inputs import check_categories, check_probs
-from carms.memory import check_memory
 from carms.options import probability
 from carms.pairs import check_pairs, pair_index
 from carms.precision import precise_dtype

@@ -7,10 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.copulas import Copula, Dirichlet, Gaussian, Independent
 from carms.copulas.dirichlet import integer_power
 from carms.couplings.base import Coupling, chunk_length
-from carms.memory import check_memory
 from carms.options import whole_number
 from carms.pairs import take_pairs
 from carms.precision import precise_dtype

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.constants import constant
 from carms.estimators.arms import probability_of_zero
 from carms.estimators.base import Draw
@@ -12,7 +13,6 @@ from carms.estimators.drawing import Direct, less_mean
 from carms.estimators.registry import register
 from carms.evaluations import distinct
 from carms.gumbel import exponentials
-from carms.memory import check_memory
 from carms.pairs import pair_index
 from carms.randomness import uniform
 

@@ -5,10 +5,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct
 from carms.estimators.registry import register
-from carms.memory import check_memory
 from carms.options import check_choice
 from carms.precision import precise_dtype
 from carms.randomness import uniform

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.registry import register
 from carms.inputs import Distribution, Variables, holds, probabilities
-from carms.memory import check_memory
 from carms.precision import computing_dtype
 
 __all__ = ["MAX_CONFIGURATIONS", "Exact"]

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.estimators.base import Draw
 from carms.estimators.drawing import Direct, independent_samples
 from carms.estimators.registry import register
 from carms.evaluations import summed_gradient
-from carms.memory import check_memory
 
 __all__ = ["Indecater"]
 

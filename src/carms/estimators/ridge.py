@@ -5,11 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.estimators.base import Draw
 from carms.estimators.cross_fit import Past
 from carms.estimators.drawing import Direct, independent_samples, less_mean
 from carms.estimators.registry import register
-from carms.memory import check_memory
 from carms.options import positive_number
 from carms.precision import precise_dtype
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.checks import check_memory
 from carms.constants import constant
 from carms.estimators.base import Draw
 from carms.estimators.drawing import ScoreFunction, independent_samples
 from carms.estimators.registry import register
 from carms.gumbel import exponentials
 from carms.inputs import holds
-from carms.memory import check_memory
 from carms.precision import precise_dtype
 
 __all__ = ["Unord", "arrivals"]

@@ -57,7 +57,7 @@ def _get(pooch: Any, url: str, file: "_Bounded") -> None:
 
 
 class _Bounded:
-    """A file that takes so many bytes and no more."""
+    """A file that takes a given number of bytes and no more."""
 
     def __init__(self, file: BinaryIO, limit: int, on_bytes: Callable[[int], None]) -> None:
         self.file, self.limit, self.on_bytes = file, limit, on_bytes

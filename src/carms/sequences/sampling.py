@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from carms.checks import check_floats, check_function, check_integers, check_place
+from carms.checks import check_floats, check_function, check_integers, check_memory, check_place
 from carms.copulas import Circular, Copula, Independent
-from carms.memory import check_memory
 from carms.options import check_choice, probability, whole_number
 from carms.precision import precise_dtype
 from carms.randomness import uniform

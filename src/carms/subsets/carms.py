@@ -14,7 +14,7 @@ from carms.subsets.listed import ByCategories, count
 
 __all__ = ["COUPLED", "MOST_LISTED", "Carms", "default_epsilon"]
 
-# Up to so many subsets are laid side by side on the ring; of more, the picks are coupled.
+# The most subsets that are laid side by side on the ring; of more, the picks are coupled.
 MOST_LISTED = 256
 # Picks that are coupled. Further ones would divide intervals that are far below 1 / N already.
 COUPLED = 3
@@ -35,7 +35,7 @@ class Carms(ByCategories):
         ordered: whether ``f`` takes the items in order of rank rather than the subset.
         epsilon: probability that the draws of an example are independent after all; it bounds
             every pair ratio by ``1 / epsilon`` and biases nothing. By default, what measured best
-            for so many samples and subsets.
+            for the number of samples and of subsets.
     """
 
     def __init__(

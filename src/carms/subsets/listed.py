@@ -33,7 +33,7 @@ def count(items: int, size: int, ordered: bool) -> int:
 
 @constant
 def every(items: int, size: int, ordered: bool, device: torch.device) -> Tensor:
-    """``[M, k]``: all subsets, or all rankings, of so many items."""
+    """``[M, k]``: all subsets, or all rankings, of ``size`` of the items."""
     kind = itertools.permutations if ordered else itertools.combinations
     return torch.tensor(list(kind(range(items), size)), device=device)
 
@@ -143,7 +143,7 @@ class ByCategories(Listed):
 
     @abstractmethod
     def _over_categories(self, total: int) -> OverCategories:
-        """The estimator for a variable of so many categories."""
+        """The estimator for a variable of ``total`` categories."""
 
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
         estimator, category = draw.memory
@@ -157,7 +157,7 @@ class ByCategories(Listed):
 class Unord(ByCategories):
     """N different subsets, or rankings, weighted by how surely each was among them.
 
-    Unbiased, for any ``f``; N evaluations, all distinct as long as there are so many. At most
+    Unbiased, for any ``f``; N evaluations, all distinct if there are N of them. At most
     65,536 subsets or rankings, whose probabilities are all computed.
 
     Args:
