@@ -311,5 +311,5 @@ def test_errors(call, error, message):
 
 def test_a_draw_knows_its_maker():
     draw = subsets.sample(LOGITS, 2)
-    with pytest.raises(ValueError, match="made by Carms"):
+    with pytest.raises(ValueError, match="made by carms"):
         subsets.make("loorf", 2).surrogate(draw, torch.zeros(8, 2))

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -56,11 +56,13 @@ class SubsetEstimator(torch.nn.Module, ABC):
         ordered: whether ``f`` takes the items in order of rank rather than the subset.
 
     Attributes:
+        name: what ``carms.subsets.make`` calls it.
         unbiased: whether the expectation of the gradient is the gradient.
         black_box: whether ``f`` may be anything that returns a number.
         least_samples: the smallest N.
     """
 
+    name: ClassVar[str]
     unbiased: bool = True
     black_box: bool = True
     least_samples: int = 2
@@ -75,12 +77,11 @@ class SubsetEstimator(torch.nn.Module, ABC):
             raise ValueError(f"size is the number of items to choose, at least 1, got {size}")
         if self.samples < self.least_samples:
             raise ValueError(
-                f"{type(self).__name__} needs at least {self.least_samples} samples, got "
-                f"samples={samples}"
+                f"{self.name} needs at least {self.least_samples} samples, got samples={samples}"
             )
         if ordered and not self.black_box:
             raise ValueError(
-                f"{type(self).__name__} differentiates f with respect to the subset: "
+                f"{self.name} differentiates f with respect to the subset: "
                 "ordered=True, which gives f the items themselves, is not possible"
             )
 
@@ -122,7 +123,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
 
     def __repr__(self) -> str:
         order = ", ordered=True" if self.ordered else ""
-        return f"{type(self).__name__}(size={self.size}, samples={self.samples}{order})"
+        return f"{self.name}(size={self.size}, samples={self.samples}{order})"
 
 
 class ScoreFunction(SubsetEstimator):

@@ -38,6 +38,8 @@ class Carms(ByCategories):
             for the number of samples and of subsets.
     """
 
+    name = "carms"
+
     def __init__(
         self, size: int, samples: int = 8, ordered: bool = False, epsilon: float | None = None
     ) -> None:

@@ -61,6 +61,7 @@ class CarmsT(SubsetEstimator):
         neighbours: number of exchanges, at most half of ``samples``. Defaults to a quarter.
     """
 
+    name = "carms-t"
     black_box = False
     least_samples = 3
 
@@ -131,7 +132,9 @@ class CarmsT(SubsetEstimator):
         return self.past.combine(pairs.unsqueeze(-2), rows, draw.memory.past)
 
     def __repr__(self) -> str:
-        return f"CarmsT(size={self.size}, samples={self.samples}, neighbours={self.neighbours})"
+        return (
+            f"{self.name}(size={self.size}, samples={self.samples}, neighbours={self.neighbours})"
+        )
 
 
 def _exchange(

@@ -15,15 +15,8 @@ from carms.subsets.relaxed import Relaxed, StraightThrough
 
 __all__ = ["available", "expectation", "make", "sample", "surrogate"]
 
-_REGISTRY: dict[str, type[SubsetEstimator]] = {
-    "carms": Carms,
-    "carms-t": CarmsT,
-    "exact": Exact,
-    "loorf": Loorf,
-    "relaxed": Relaxed,
-    "straight-through": StraightThrough,
-    "unord": Unord,
-}
+_CLASSES = (Carms, CarmsT, Exact, Loorf, Relaxed, StraightThrough, Unord)
+_REGISTRY: dict[str, type[SubsetEstimator]] = {each.name: each for each in _CLASSES}
 
 
 def available() -> tuple[str, ...]:
@@ -41,7 +34,7 @@ def make(name: str, size: int, **options: Any) -> SubsetEstimator:
 
     Examples:
         >>> make("loorf", size=3, samples=4)
-        Loorf(size=3, samples=4)
+        loorf(size=3, samples=4)
     """
     if name not in _REGISTRY:
         raise ValueError(

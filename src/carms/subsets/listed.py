@@ -101,6 +101,7 @@ class Exact(Listed):
         ordered: whether ``f`` takes the items in order of rank rather than the subset.
     """
 
+    name = "exact"
     least_samples = 0
 
     def __init__(self, size: int, samples: int = 0, ordered: bool = False) -> None:
@@ -169,6 +170,8 @@ class Unord(ByCategories):
         W. Kool, H. van Hoof, M. Welling (2020), Estimating gradients for discrete random variables
         by sampling without replacement, arXiv:2002.06043.
     """
+
+    name = "unord"
 
     def _over_categories(self, total: int) -> UnordOfCategories:
         return UnordOfCategories(self.samples)

@@ -23,6 +23,8 @@ class Loorf(ScoreFunction):
         W. Kool, H. van Hoof, M. Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
     """
 
+    name = "loorf"
+
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
         return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
 

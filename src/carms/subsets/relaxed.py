@@ -29,6 +29,7 @@ class Relaxed(SubsetEstimator):
         arXiv:1901.10517.
     """
 
+    name = "relaxed"
     unbiased = False
     black_box = False
     least_samples = 1
@@ -65,6 +66,8 @@ class StraightThrough(Relaxed):
         samples: at least 1.
         temperature: of the relaxation that is differentiated.
     """
+
+    name = "straight-through"
 
     def _seen(self, soft: Tensor, items: Tensor) -> Tensor:
         return indicator(items, soft) + (soft - soft.detach())
