@@ -14,12 +14,12 @@ import torch
 from timing import interleaved, print_table
 from torch import Tensor, nn
 
-from carms.lab.data import Dataset
-from carms.lab.evaluation import CHUNK as IMAGES
-from carms.lab.evaluation import mean_bound
-from carms.lab.latent import CHUNK as SAMPLES
-from carms.lab.settings import Settings
-from carms.lab.training import Trainer
+from carms.lab.data.datasets import Dataset
+from carms.lab.models.latent import CHUNK as SAMPLES
+from carms.lab.runs.settings import Settings
+from carms.lab.train.evaluation import CHUNK as IMAGES
+from carms.lab.train.evaluation import mean_bound
+from carms.lab.train.training import Trainer
 
 # Network, categories, estimator, and what the ratio should reach.
 STEPS = (

@@ -11,7 +11,7 @@ import torch
 from timing import interleaved, print_table
 
 import carms
-from carms.lab.vae import DiscreteVae
+from carms.lab.models.vae import DiscreteVae
 
 ESTIMATORS = {
     "loorf": ("loorf", {}),

@@ -19,12 +19,12 @@ from torch import Tensor
 
 import carms
 from carms.estimators import Estimator, find
-from carms.lab.data import MissingData, load, some_of
-from carms.lab.evaluation import binarised
-from carms.lab.latent import LatentModel
-from carms.lab.settings import Settings
-from carms.lab.training import Trainer
-from carms.lab.variance import gradients
+from carms.lab.data.datasets import MissingData, load, some_of
+from carms.lab.models.latent import LatentModel
+from carms.lab.runs.settings import Settings
+from carms.lab.train.evaluation import binarised
+from carms.lab.train.training import Trainer
+from carms.lab.train.variance import gradients
 
 # Evaluations per gradient, but for unord, which has seven in the paper.
 SAMPLES = 10

@@ -23,9 +23,9 @@ from matplotlib.axes import Axes
 from pages import put_table
 from timing import interleaved, print_table
 
-from carms.lab.data import load
-from carms.lab.settings import Settings
-from carms.lab.training import Trainer
+from carms.lab.data.datasets import load
+from carms.lab.runs.settings import Settings
+from carms.lab.train.training import Trainer
 
 HERE = Path(__file__).parent.parent / "docs" / "results"
 TABLE, TIMES = HERE / "training.csv", HERE / "training_times.csv"

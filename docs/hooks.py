@@ -15,8 +15,8 @@ from mkdocs.structure.pages import Page
 from nbconvert import MarkdownExporter
 
 import carms
-from carms.cli import COMMANDS, parse
 from carms.estimators import find
+from carms.lab.cli.main import COMMANDS, parse
 
 HERE = Path(__file__).parent
 # Written by benchmarks/trained.py, a row for each model and estimator, and by benchmarks/shelf.py.

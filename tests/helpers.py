@@ -14,7 +14,7 @@ from torch import Tensor
 import carms
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
 from carms.estimators.carms_t import CarmsT
-from carms.estimators.differentiating import Differentiating
+from carms.estimators.families.control_variate import ControlVariate
 
 COPULAS = {
     "independent": Independent,
@@ -48,7 +48,7 @@ def rows(name: str, samples: int, variables: int, categories: int) -> int | None
 
 def differentiates(name: str) -> bool:
     """Whether it takes derivatives itself, which neither the compiler nor ``vmap`` allows."""
-    return isinstance(carms.make(name, samples=4), Differentiating)
+    return isinstance(carms.make(name, samples=4), ControlVariate)
 
 
 def takes_slopes(name: str) -> bool:

@@ -6,7 +6,7 @@ from helpers import BINARY_ONLY, RandomTable, configurations, generator, logits_
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
 import carms
-from carms.groups import join, split
+from carms.core.groups import join, split
 
 NAMES = [name for name in carms.available() if name not in BINARY_ONLY]
 UNBIASED = [name for name in NAMES if carms.make(name, samples=4).unbiased and name != "exact"]

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import matplotlib
 
-import carms.cli
-from carms.lab.data import load
+import carms.lab.cli.main
+from carms.lab.data.datasets import load
 
 __all__ = ["Child", "Ended", "alive", "fork", "prepare", "run"]
 
@@ -111,7 +111,7 @@ class Child:
         sys.argv = ["carms", *arguments]
         with fault:
             self._ready.set()
-            carms.cli.main()
+            carms.lab.cli.main.main()
 
 
 def alive(group: int) -> list[int]:

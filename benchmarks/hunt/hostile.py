@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from carms.lab.grid import run_name
-from carms.lab.settings import Settings
+from carms.lab.runs.settings import Settings
+from carms.lab.sweep.grid import run_name
 from hunt.attempts import Attempt, Lab
 from hunt.children import Ended, run
 from hunt.runs import SETTINGS, Undisturbed, differences, snapshot

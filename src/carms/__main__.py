@@ -1,5 +1,18 @@
-"""``python -m carms``."""
+"""The command ``carms``, also ``python -m carms``."""
 
-from carms_command import main
+import sys
 
-main()
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; an interrupt while it is being imported ends it quietly."""
+    try:
+        from carms.lab.cli.main import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,12 +6,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.checks import check_function, check_memory
-from carms.estimators.base import Objective, evaluate, plain_numerics, with_gradient_of
+from carms.core.checks.options import check_choice, check_flag, whole_number
+from carms.core.checks.samples import check_values
+from carms.core.checks.tensors import check_function, check_memory
+from carms.core.dtypes import computing_dtype, plain_numerics
+from carms.core.surrogate import with_gradient_of
+from carms.core.variables import Distribution, Variables
+from carms.estimators.base import Objective, evaluate
 from carms.estimators.reinforce import Reinforce
-from carms.inputs import Distribution, Variables, check_values
-from carms.options import check_choice, check_flag, whole_number
-from carms.precision import computing_dtype
 
 __all__ = ["importance_bound"]
 

@@ -5,14 +5,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import check_flag
+from carms.core.checks.samples import check_values
+from carms.core.dtypes import computing_dtype, plain_numerics
+from carms.core.softmax import log_softmax
+from carms.core.surrogate import with_gradient_of
+from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators import Estimator, available, make
-from carms.estimators.base import Draw, plain_numerics, with_gradient_of
-from carms.estimators.drawing import ScoreFunction, independent_samples
-from carms.expectation import resolve
-from carms.inputs import Distribution, Variables, check_values, probabilities
-from carms.options import check_flag
-from carms.precision import computing_dtype
-from carms.softmax import log_softmax
+from carms.estimators.base import Draw
+from carms.estimators.families.score_function import ScoreFunction
+from carms.expectations import resolve
+from carms.sampling.independent import independent_samples
 
 __all__ = ["Paths"]
 

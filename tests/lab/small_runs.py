@@ -2,8 +2,8 @@
 
 import json
 
-from carms.lab.settings import Settings
-from carms.lab.training import Trainer
+from carms.lab.runs.settings import Settings
+from carms.lab.train.training import Trainer
 
 SMALL = {
     "dataset": "digits",

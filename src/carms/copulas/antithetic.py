@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.pairs import take_pairs
+from carms.core.pairs import take_pairs
 
 __all__ = ["antithetic_lift"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from carms.checks import (
+from carms.core.checks.options import whole_number
+from carms.core.checks.tensors import (
     check_broadcast,
     check_device,
     check_float_dtype,
@@ -14,9 +15,8 @@ from carms.checks import (
     check_place,
     check_shape,
 )
-from carms.options import whole_number
-from carms.precision import computing_dtype
-from carms.randomness import inside_unit_interval, uniform
+from carms.core.dtypes import computing_dtype
+from carms.core.random import inside_unit_interval, uniform
 
 __all__ = ["Copula", "Uniforms"]
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from carms.copulas.base import Copula, Uniforms
 from carms.copulas.stratified import stratified_points
-from carms.pairs import take_pairs
+from carms.core.pairs import take_pairs
 
 __all__ = ["Circular"]
 

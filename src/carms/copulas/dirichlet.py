@@ -5,8 +5,8 @@ from torch import Tensor
 
 from carms.copulas.antithetic import antithetic_lift
 from carms.copulas.base import Copula, Uniforms
-from carms.options import check_flag
-from carms.pairs import take_pairs
+from carms.core.checks.options import check_flag
+from carms.core.pairs import take_pairs
 
 __all__ = ["Dirichlet", "integer_power"]
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from carms.copulas.antithetic import antithetic_lift
 from carms.copulas.base import Copula, Uniforms
-from carms.pairs import take_pairs
-from carms.quadrature import gauss_legendre
+from carms.core.pairs import take_pairs
+from carms.core.quadrature import gauss_legendre
 
 __all__ = ["Gaussian"]
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas.base import Copula, Uniforms
-from carms.pairs import take_pairs
+from carms.core.pairs import take_pairs
 
 __all__ = ["Stratified", "stratified_points"]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
 from carms.copulas import Copula
-from carms.inputs import check_categories, check_probs
-from carms.options import probability
-from carms.pairs import check_pairs, pair_index
-from carms.precision import precise_dtype
-from carms.randomness import uniform
+from carms.core.checks.options import probability
+from carms.core.checks.samples import check_categories, check_probs
+from carms.core.checks.tensors import check_memory
+from carms.core.dtypes import precise_dtype
+from carms.core.pairs import check_pairs, pair_index
+from carms.core.random import uniform
 
 __all__ = ["Coupling", "chunk_length"]
 

@@ -7,14 +7,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
 from carms.copulas import Copula, Dirichlet, Gaussian, Independent
 from carms.copulas.dirichlet import integer_power
+from carms.core.checks.options import whole_number
+from carms.core.checks.tensors import check_memory
+from carms.core.dtypes import precise_dtype
+from carms.core.pairs import take_pairs
+from carms.core.quadrature import gauss_laguerre, gauss_legendre
 from carms.couplings.base import Coupling, chunk_length
-from carms.options import whole_number
-from carms.pairs import take_pairs
-from carms.precision import precise_dtype
-from carms.quadrature import gauss_laguerre, gauss_legendre
 
 __all__ = ["BiasedGumbelMax", "GumbelMax"]
 

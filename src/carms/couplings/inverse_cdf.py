@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Copula, Dirichlet
+from carms.core.checks.options import whole_number
+from carms.core.dtypes import precise_dtype
+from carms.core.pairs import take_pairs
+from carms.core.random import uniform
 from carms.couplings.base import Coupling, chunk_length
 from carms.couplings.orderings import later_pairs, make_orders, pair_numbers, prefixes
-from carms.couplings.partition import Located, Partition
-from carms.options import whole_number
-from carms.pairs import take_pairs
-from carms.precision import precise_dtype
-from carms.randomness import uniform
+from carms.sampling.partition import Located, Partition
 
 __all__ = ["InverseCDF", "Orderings"]
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from carms.constants import constant
-from carms.pairs import pair_index
-from carms.precision import precise_dtype
+from carms.core.dtypes import precise_dtype
+from carms.core.memo import constant
+from carms.core.pairs import pair_index
 
 __all__ = ["later_pairs", "make_orders", "pair_numbers", "prefixes"]
 

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Dirichlet
+from carms.core.dtypes import precise_dtype
+from carms.core.means import less_mean
+from carms.core.random import uniform
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction, less_mean
+from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
-from carms.precision import precise_dtype
-from carms.randomness import uniform
 
 __all__ = ["Arms", "Disarm", "probability_of_zero"]
 

@@ -5,16 +5,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
-from carms.constants import constant
+from carms.core.checks.tensors import check_memory
+from carms.core.distinct import distinct
+from carms.core.means import less_mean
+from carms.core.memo import constant
+from carms.core.pairs import pair_index
+from carms.core.random import uniform
 from carms.estimators.arms import probability_of_zero
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct, less_mean
+from carms.estimators.families.direct import Direct
 from carms.estimators.registry import register
-from carms.evaluations import distinct
-from carms.gumbel import exponentials
-from carms.pairs import pair_index
-from carms.randomness import uniform
+from carms.sampling.gumbel import exponentials
 
 __all__ = ["Arm", "Arsm"]
 

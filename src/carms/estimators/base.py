@@ -1,8 +1,7 @@
 """The contract of all estimators."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar, Generic
@@ -11,19 +10,17 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from carms.checks import check_function
-from carms.inputs import Distribution, Variables, check_terms, check_values
-from carms.one_hot import one_hot
-from carms.options import check_flag, whole_number
+from carms.core.checks.options import check_flag, whole_number
+from carms.core.checks.samples import check_terms, check_values
+from carms.core.checks.tensors import check_function
+from carms.core.one_hot import one_hot
+from carms.core.variables import Distribution, Variables
 
 __all__ = [
     "Draw",
     "Estimator",
     "Objective",
     "evaluate",
-    "plain_numerics",
-    "put_gradient",
-    "with_gradient_of",
 ]
 
 Objective = Callable[..., Tensor]
@@ -233,30 +230,3 @@ def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
         shapes = " and ".join(str(list(each.shape)) for each in arguments)
         error.add_note(f"The batch is empty: f was given samples of shape {shapes}.")
         raise
-
-
-def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
-    """``value [*batch]``, whose backward pass also puts ``gradient [*batch, D, C]`` on the logits.
-
-    Nothing is put on a logit of ``-inf``, whose category does not exist.
-    """
-    wide = logits.to(gradient.dtype)
-    still = wide.detach()
-    # Zeros with a graph: a product with the logits themselves would overflow where they are large.
-    zeros = torch.where(still.isneginf(), 0, wide - still)
-    return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
-
-
-def with_gradient_of(value: Tensor, term: Tensor) -> Tensor:
-    """``value``, whose backward pass is also that of ``term``."""
-    return value + (term - term.detach()).to(value.dtype)
-
-
-@contextmanager
-def plain_numerics(like: Tensor) -> Iterator[None]:
-    """Outside the graph, and in the precision that we choose: rounded weights would be biased."""
-    device = like.device.type
-    # Entering autocast takes longer than most operations, so only where there is one to leave.
-    lowered = torch.is_autocast_enabled(device)
-    with torch.no_grad(), torch.autocast(device, enabled=False) if lowered else nullcontext():
-        yield

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from carms.copulas import Circular, Copula, Dirichlet
 from carms.copulas.names import make_copula
+from carms.core.checks.options import whole_number
+from carms.core.pairs import take_pairs, weights_from_pairs
 from carms.couplings import BiasedGumbelMax, Coupling, GumbelMax, InverseCDF
 from carms.couplings.inverse_cdf import Orderings
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction
+from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
-from carms.options import whole_number
-from carms.pairs import take_pairs, weights_from_pairs
 
 __all__ = ["Carms", "CarmsG", "CarmsGBiased", "CarmsI", "CarmsS", "Carts"]
 

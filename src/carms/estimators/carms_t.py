@@ -7,28 +7,22 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from carms.checks import check_function
 from carms.copulas import Circular
+from carms.core.checks.options import whole_number
+from carms.core.checks.tensors import check_function, holds
+from carms.core.dtypes import plain_numerics, precise_dtype
+from carms.core.one_hot import one_hot as as_one_hot
+from carms.core.pairs import take_pairs, weights_from_pairs
+from carms.core.random import uniform
+from carms.core.surrogate import put_gradient
+from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
-from carms.estimators.base import (
-    Draw,
-    Estimator,
-    Objective,
-    evaluate,
-    plain_numerics,
-    put_gradient,
-)
-from carms.estimators.cross_fit import Past
-from carms.estimators.differentiating import leaf, no_transforms, slope, wants_gradient
-from carms.estimators.drawing import independent_samples
+from carms.estimators.base import Draw, Estimator, Objective, evaluate
+from carms.estimators.families.cross_fit import Past
+from carms.estimators.families.relaxation import check_dependence
+from carms.estimators.families.slopes import leaf, no_transforms, slope, wants_gradient
 from carms.estimators.registry import register
-from carms.estimators.reparameterised import check_dependence
-from carms.inputs import Distribution, Variables, holds, probabilities
-from carms.one_hot import one_hot as as_one_hot
-from carms.options import whole_number
-from carms.pairs import take_pairs, weights_from_pairs
-from carms.precision import precise_dtype
-from carms.randomness import uniform
+from carms.sampling.independent import independent_samples
 
 __all__ = ["CarmsT"]
 

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import positive_number, real_number
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct
+from carms.estimators.families.direct import Direct
+from carms.estimators.families.neighbours import neighbour_table, neighbours
 from carms.estimators.registry import register
-from carms.evaluations import neighbour_table, neighbours
-from carms.gumbel import exponentials, perturbed
-from carms.options import positive_number, real_number
+from carms.sampling.gumbel import exponentials, perturbed
 
 __all__ = ["DirectArgmax"]
 

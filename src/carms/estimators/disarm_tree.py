@@ -5,13 +5,13 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
+from carms.core.checks.options import check_choice
+from carms.core.checks.tensors import check_memory
+from carms.core.dtypes import precise_dtype
+from carms.core.random import uniform
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct
+from carms.estimators.families.direct import Direct
 from carms.estimators.registry import register
-from carms.options import check_choice
-from carms.precision import precise_dtype
-from carms.randomness import uniform
 
 __all__ = ["DisarmTree"]
 

@@ -5,13 +5,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, Estimator, plain_numerics
-from carms.estimators.differentiating import Differentiating, leaf, slope
-from carms.estimators.drawing import independent_samples, less_mean
+from carms.core.checks.options import real_number
+from carms.core.dtypes import plain_numerics
+from carms.core.means import less_mean
+from carms.core.one_hot import one_hot
+from carms.core.variables import Distribution, Variables, probabilities
+from carms.estimators.base import Draw, Estimator
+from carms.estimators.families.control_variate import ControlVariate
+from carms.estimators.families.slopes import leaf, slope
 from carms.estimators.registry import register
-from carms.inputs import Distribution, Variables, probabilities
-from carms.one_hot import one_hot
-from carms.options import real_number
+from carms.sampling.independent import independent_samples
 
 __all__ = ["DoubleCV", "samples_with_slopes"]
 
@@ -39,7 +42,7 @@ def samples_with_slopes(
 
 
 @register("double-cv")
-class DoubleCV(Differentiating):
+class DoubleCV(ControlVariate):
     """Leave-one-out REINFORCE on ``f`` less a linear control variate from the other samples.
 
     With ``s_n`` the mean of ``f'(z_m)`` over ``m != n`` and ``h_n = f(z_n) - a s_n (z_n - p)``:

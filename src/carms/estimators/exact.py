@@ -5,11 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
+from carms.core.checks.tensors import check_memory, holds
+from carms.core.dtypes import computing_dtype
+from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.registry import register
-from carms.inputs import Distribution, Variables, holds, probabilities
-from carms.precision import computing_dtype
 
 __all__ = ["MAX_CONFIGURATIONS", "Exact"]
 

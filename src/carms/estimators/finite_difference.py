@@ -5,13 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.couplings.partition import Partition
+from carms.core.checks.options import positive_number
+from carms.core.dtypes import precise_dtype
+from carms.core.random import uniform
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct
+from carms.estimators.families.direct import Direct
 from carms.estimators.registry import register
-from carms.options import positive_number
-from carms.precision import precise_dtype
-from carms.randomness import uniform
+from carms.sampling.partition import Partition
 
 __all__ = ["FiniteDifference"]
 

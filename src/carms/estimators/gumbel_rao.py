@@ -5,13 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import positive_number, whole_number
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
-from carms.estimators.hard_samples import HardSamples
+from carms.estimators.families.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
-from carms.gumbel import exponentials, perturbed_given
-from carms.options import positive_number, whole_number
+from carms.sampling.gumbel import exponentials, perturbed_given
 
 __all__ = ["GumbelRao", "Noise", "averaged_slope", "check_draws"]
 

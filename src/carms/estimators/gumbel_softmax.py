@@ -3,17 +3,17 @@
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import positive_number
+from carms.estimators.families.relaxation import Relaxation
 from carms.estimators.registry import register
-from carms.estimators.reparameterised import Reparameterised
 from carms.estimators.straight_through import softmax_slope
-from carms.gumbel import exponentials, perturbed
-from carms.options import positive_number
+from carms.sampling.gumbel import exponentials, perturbed
 
 __all__ = ["GumbelSoftmax", "StraightThroughGumbelSoftmax"]
 
 
 @register("gumbel-softmax")
-class GumbelSoftmax(Reparameterised):
+class GumbelSoftmax(Relaxation):
     """Replace the arg max of noisy logits by a softmax of some temperature.
 
     ``z = softmax((logits + noise) / temperature)``, differentiated as it stands. ``f`` sees soft

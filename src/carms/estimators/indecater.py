@@ -5,11 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
+from carms.core.checks.tensors import check_memory
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.families.direct import Direct
+from carms.estimators.families.neighbours import summed_gradient
 from carms.estimators.registry import register
-from carms.evaluations import summed_gradient
+from carms.sampling.independent import independent_samples
 
 __all__ = ["Indecater"]
 

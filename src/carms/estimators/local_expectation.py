@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.families.direct import Direct
+from carms.estimators.families.neighbours import neighbour_table, neighbours, summed_gradient
 from carms.estimators.registry import register
-from carms.evaluations import neighbour_table, neighbours, summed_gradient
+from carms.sampling.independent import independent_samples
 
 __all__ = ["LocalExpectation"]
 

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from carms.core.means import less_mean
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction, independent_samples, less_mean
+from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
+from carms.sampling.independent import independent_samples
 
 __all__ = ["Loorf"]
 

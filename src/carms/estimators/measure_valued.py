@@ -5,13 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.couplings.partition import Partition
+from carms.core.dtypes import precise_dtype
+from carms.core.random import uniform
 from carms.estimators.base import Draw
-from carms.estimators.drawing import Direct, independent_samples
+from carms.estimators.families.direct import Direct
+from carms.estimators.families.neighbours import neighbour_table, neighbours
 from carms.estimators.registry import register
-from carms.evaluations import neighbour_table, neighbours
-from carms.precision import precise_dtype
-from carms.randomness import uniform
+from carms.sampling.independent import independent_samples
+from carms.sampling.partition import Partition
 
 __all__ = ["MeasureValued"]
 

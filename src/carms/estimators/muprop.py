@@ -5,12 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, plain_numerics
-from carms.estimators.differentiating import Differentiating, leaf, slope
-from carms.estimators.drawing import independent_samples
+from carms.core.dtypes import plain_numerics
+from carms.core.one_hot import one_hot
+from carms.core.variables import Distribution, Variables, probabilities
+from carms.estimators.base import Draw
+from carms.estimators.families.control_variate import ControlVariate
+from carms.estimators.families.slopes import leaf, slope
 from carms.estimators.registry import register
-from carms.inputs import Distribution, Variables, probabilities
-from carms.one_hot import one_hot
+from carms.sampling.independent import independent_samples
 
 __all__ = ["MuProp"]
 
@@ -28,7 +30,7 @@ class Memory(NamedTuple):
 
 
 @register("muprop")
-class MuProp(Differentiating):
+class MuProp(ControlVariate):
     """The first-order Taylor expansion of ``f`` at the mean is differentiated exactly, and only
     the rest by REINFORCE.
 

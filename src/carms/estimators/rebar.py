@@ -6,13 +6,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import positive_number, real_number
+from carms.core.checks.tensors import holds
+from carms.core.dtypes import computing_dtype
+from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
-from carms.estimators.differentiating import Differentiating, leaf, slope
+from carms.estimators.families.control_variate import ControlVariate
+from carms.estimators.families.slopes import leaf, slope
 from carms.estimators.registry import register
-from carms.gumbel import exponentials, perturbed, perturbed_given
-from carms.inputs import Distribution, Variables, holds, probabilities
-from carms.options import positive_number, real_number
-from carms.precision import computing_dtype
+from carms.sampling.gumbel import exponentials, perturbed, perturbed_given
 
 __all__ = ["Rebar", "Relaxation"]
 
@@ -95,7 +97,7 @@ def _softmax(noisy: Tensor, temperature: Tensor) -> Tensor:
 
 
 @register("rebar")
-class Rebar(Differentiating):
+class Rebar(ControlVariate):
     """REINFORCE with ``f`` of a Gumbel-Softmax sample as control variate.
 
     With a relaxed sample ``s`` behind the hard sample z, and ``s'`` drawn given z:

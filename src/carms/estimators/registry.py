@@ -5,8 +5,8 @@ from difflib import get_close_matches
 from inspect import signature
 from typing import Any, TypeVar
 
+from carms.core.checks.options import whole_number
 from carms.estimators.base import Estimator
-from carms.options import whole_number
 
 __all__ = ["available", "find", "make", "register"]
 

@@ -5,11 +5,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.estimators.base import Draw, plain_numerics
-from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.core.checks.options import real_number
+from carms.core.dtypes import computing_dtype, plain_numerics
+from carms.estimators.base import Draw
+from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
-from carms.options import real_number
-from carms.precision import computing_dtype
+from carms.sampling.independent import independent_samples
 
 __all__ = ["Reinforce"]
 

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import positive_number
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
-from carms.estimators.hard_samples import HardSamples
+from carms.estimators.families.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.straight_through import softmax_slope
-from carms.options import positive_number
 
 __all__ = ["ReinMax", "midpoint"]
 

@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import positive_number, real_number
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
+from carms.estimators.families.hard_samples import HardSamples
 from carms.estimators.gumbel_rao import Noise, averaged_slope, check_draws
-from carms.estimators.hard_samples import HardSamples
 from carms.estimators.registry import register
 from carms.estimators.reinmax import midpoint
 from carms.estimators.straight_through import softmax_slope
-from carms.options import positive_number, real_number
 
 __all__ = ["ReinMaxCV"]
 

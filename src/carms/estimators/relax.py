@@ -3,19 +3,20 @@
 import torch
 from torch import Tensor, nn
 
-from carms.checks import check_floats
+from carms.core.checks.options import MOST_UNITS, positive_number, whole_number
+from carms.core.checks.tensors import check_floats
+from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
-from carms.estimators.differentiating import Differentiating, slope
+from carms.estimators.families.control_variate import ControlVariate
+from carms.estimators.families.slopes import slope
 from carms.estimators.rebar import Relaxation
 from carms.estimators.registry import register
-from carms.inputs import Distribution, Variables, probabilities
-from carms.options import MOST_UNITS, positive_number, whole_number
 
 __all__ = ["Relax"]
 
 
 @register("relax")
-class Relax(Differentiating):
+class Relax(ControlVariate):
     """REBAR with a network in place of ``f`` of the relaxed sample, so that ``f`` may be anything.
 
     ``g = 1/N sum_n (f(z) - r(s')) (z - p) + d/dlogits (r(s) - r(s'))`` with the relaxed samples s

@@ -5,13 +5,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
+from carms.core.checks.options import positive_number
+from carms.core.checks.tensors import check_memory
+from carms.core.dtypes import precise_dtype
+from carms.core.means import less_mean
 from carms.estimators.base import Draw
-from carms.estimators.cross_fit import Past
-from carms.estimators.drawing import Direct, independent_samples, less_mean
+from carms.estimators.families.cross_fit import Past
+from carms.estimators.families.direct import Direct
 from carms.estimators.registry import register
-from carms.options import positive_number
-from carms.precision import precise_dtype
+from carms.sampling.independent import independent_samples
 
 __all__ = ["Ridge"]
 

@@ -3,19 +3,20 @@
 import torch
 from torch import Tensor, nn
 
+from carms.core.checks.options import MOST_UNITS, whole_number
+from carms.core.means import less_mean
+from carms.core.variables import Distribution
 from carms.estimators.base import Draw
-from carms.estimators.differentiating import Differentiating, slope
 from carms.estimators.double_cv import Memory, samples_with_slopes
-from carms.estimators.drawing import less_mean
+from carms.estimators.families.control_variate import ControlVariate
+from carms.estimators.families.slopes import slope
 from carms.estimators.registry import register
-from carms.inputs import Distribution
-from carms.options import MOST_UNITS, whole_number
 
 __all__ = ["Rodeo"]
 
 
 @register("rodeo")
-class Rodeo(Differentiating):
+class Rodeo(ControlVariate):
     """Leave-one-out REINFORCE with two control variates whose expectation Stein's identity knows.
 
     For any function h, ``(A h)(z) = mean_d (sum_c p[d, c] h(z with z_d = c)) - h(z)``, the Gibbs

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.hard_samples import HardSamples
+from carms.estimators.families.hard_samples import HardSamples
 from carms.estimators.registry import register
 
 __all__ = ["StraightThrough", "softmax_slope"]

@@ -6,14 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.checks import check_memory
-from carms.constants import constant
+from carms.core.checks.tensors import check_memory, holds
+from carms.core.dtypes import precise_dtype
+from carms.core.memo import constant
 from carms.estimators.base import Draw
-from carms.estimators.drawing import ScoreFunction, independent_samples
+from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
-from carms.gumbel import exponentials
-from carms.inputs import holds
-from carms.precision import precise_dtype
+from carms.sampling.gumbel import exponentials
+from carms.sampling.independent import independent_samples
 
 __all__ = ["Unord", "arrivals"]
 

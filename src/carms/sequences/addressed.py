@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from carms.randomness import inside_unit_interval
+from carms.core.random import inside_unit_interval
 from carms.sequences.counter import uniform_at, word_at
 from carms.sequences.sampling import COPULAS, check_coupling, default_epsilon
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.checks import check_function, check_mask, check_place
+from carms.core.checks.tensors import check_function, check_mask, check_place
 
 __all__ = ["causal_lm"]
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from carms.checks import check_floats, check_place
 from carms.copulas import Circular
-from carms.pairs import pair_index
+from carms.core.checks.tensors import check_floats, check_place
+from carms.core.pairs import pair_index
 from carms.sequences.gaps import gaps_between
 from carms.sequences.pieces import Pieces
 from carms.sequences.record import Rollouts

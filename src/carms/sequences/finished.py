@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.options import real_number
-from carms.pairs import take_pairs
-from carms.precision import precise_dtype
+from carms.core.checks.options import real_number
+from carms.core.dtypes import precise_dtype
+from carms.core.pairs import take_pairs
 from carms.sequences.correction import circular_ratio
 from carms.sequences.gaps import first_difference
 from carms.sequences.pieces import Pieces

@@ -8,7 +8,7 @@ positive numbers that are added, so that no digits are lost however close the tw
 import torch
 from torch import Tensor
 
-from carms.pairs import pair_index
+from carms.core.pairs import pair_index
 from carms.sequences.pieces import Pieces
 
 __all__ = ["first_difference", "gaps_between"]

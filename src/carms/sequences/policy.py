@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from carms.inputs import probabilities
-from carms.options import positive_number, probability, whole_number
-from carms.precision import computing_dtype
+from carms.core.checks.options import positive_number, probability, whole_number
+from carms.core.dtypes import computing_dtype
+from carms.core.variables import probabilities
 
 __all__ = ["Policy"]
 

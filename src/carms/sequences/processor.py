@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.options import whole_number
+from carms.core.checks.options import whole_number
 from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed

@@ -7,11 +7,17 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from carms.checks import check_floats, check_function, check_integers, check_memory, check_place
 from carms.copulas import Circular, Copula, Independent
-from carms.options import check_choice, probability, whole_number
-from carms.precision import precise_dtype
-from carms.randomness import uniform
+from carms.core.checks.options import check_choice, probability, whole_number
+from carms.core.checks.tensors import (
+    check_floats,
+    check_function,
+    check_integers,
+    check_memory,
+    check_place,
+)
+from carms.core.dtypes import precise_dtype
+from carms.core.random import uniform
 from carms.sequences.coder import Choice, Coder
 from carms.sequences.policy import Policy
 from carms.sequences.record import Rollouts

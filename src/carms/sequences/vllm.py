@@ -17,7 +17,7 @@ from torch import Tensor
 from vllm.v1.sample.logits_processor import LogitsProcessor as OldLogitsProcessor
 
 from carms.copulas import Circular
-from carms.options import whole_number
+from carms.core.checks.options import whole_number
 from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed

@@ -1,7 +1,7 @@
 """Subsets and rankings: unbiased gradients through the choice of k of n items."""
 
 from carms.subsets.base import Draw, SubsetEstimator
-from carms.subsets.doors import available, expectation, make, sample, surrogate
+from carms.subsets.expectations import available, expectation, make, sample, surrogate
 
 __all__ = [
     "Draw",

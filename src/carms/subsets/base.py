@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from carms.checks import check_floats
-from carms.estimators.base import plain_numerics, put_gradient
-from carms.gumbel import exponentials, perturbed
-from carms.inputs import check_values, holds, probabilities
-from carms.options import check_flag, whole_number
-from carms.precision import computing_dtype, precise_dtype
+from carms.core.checks.options import check_flag, whole_number
+from carms.core.checks.samples import check_values
+from carms.core.checks.tensors import check_floats, holds
+from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
+from carms.core.surrogate import put_gradient
+from carms.core.variables import probabilities
+from carms.sampling.gumbel import exponentials, perturbed
 from carms.subsets.score import score
 
 __all__ = ["Draw", "ScoreFunction", "SubsetEstimator", "indicator", "race"]

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import real_number
 from carms.estimators.carms import CarmsS
-from carms.options import real_number
 from carms.sequences import Rollouts, advantages, rollouts
 from carms.subsets.base import Draw, race
 from carms.subsets.listed import ByCategories, count

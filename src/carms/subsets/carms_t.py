@@ -5,12 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.estimators.base import plain_numerics, put_gradient
-from carms.estimators.cross_fit import Past
-from carms.estimators.differentiating import no_transforms, slope, wants_gradient
-from carms.estimators.drawing import independent_samples
-from carms.options import whole_number
-from carms.precision import precise_dtype
+from carms.core.checks.options import whole_number
+from carms.core.dtypes import plain_numerics, precise_dtype
+from carms.core.surrogate import put_gradient
+from carms.estimators.families.cross_fit import Past
+from carms.estimators.families.slopes import no_transforms, slope, wants_gradient
+from carms.sampling.independent import independent_samples
 from carms.subsets.base import Draw, SubsetEstimator, indicator
 from carms.subsets.carms import Carms
 from carms.subsets.score import member_scores, outside

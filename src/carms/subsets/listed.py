@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from carms.constants import constant
+from carms.core.dtypes import precise_dtype
+from carms.core.memo import constant
+from carms.core.variables import Variables
 from carms.estimators import base as categorical
-from carms.estimators.drawing import ScoreFunction as OverCategories
 from carms.estimators.exact import MAX_CONFIGURATIONS
+from carms.estimators.families.score_function import ScoreFunction as OverCategories
 from carms.estimators.unord import Unord as UnordOfCategories
-from carms.inputs import Variables
-from carms.precision import precise_dtype
 from carms.subsets.base import Draw, ScoreFunction
 from carms.subsets.score import log_prob
 

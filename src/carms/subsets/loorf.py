@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.drawing import less_mean
+from carms.core.means import less_mean
 from carms.subsets.base import Draw, ScoreFunction, race
 
 __all__ = ["Loorf"]

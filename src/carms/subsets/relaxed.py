@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from carms.estimators.reparameterised import check_dependence
-from carms.gumbel import exponentials, perturbed
-from carms.options import positive_number
-from carms.precision import computing_dtype
+from carms.core.checks.options import positive_number
+from carms.core.dtypes import computing_dtype
+from carms.estimators.families.relaxation import check_dependence
+from carms.sampling.gumbel import exponentials, perturbed
 from carms.subsets.base import Draw, SubsetEstimator, indicator
 
 __all__ = ["Relaxed", "StraightThrough"]

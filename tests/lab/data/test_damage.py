@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tiny import TINY, TRAIN, flipped, idx, mat, put
 
-from carms.lab import files
-from carms.lab.data import MissingData, load, verify
-from carms.lab.files import read_amat, read_idx, read_mat
+from carms.lab.data import files
+from carms.lab.data.datasets import MissingData, load, verify
+from carms.lab.data.files import read_amat, read_idx, read_mat
 
 
 def test_missing_files_are_all_named_with_what_to_do(tiny_mnist, tmp_path):

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-import carms.lab.data
-import carms.lab.downloads
-import carms.lab.files
-from carms.lab.data import NAMES, default_root, fetch, load, verify
-from carms.lab.files import MIRRORS, SOURCES
+from carms.lab.data import datasets, downloads, files
+from carms.lab.data.datasets import NAMES, default_root, fetch, load, verify
+from carms.lab.data.files import MIRRORS, SOURCES
 
 
 def test_names():
@@ -77,7 +75,7 @@ def test_default_root(monkeypatch, tmp_path):
     assert default_root().name == "carms"
 
 
-@pytest.mark.parametrize("module", [carms.lab.files, carms.lab.downloads, carms.lab.data])
+@pytest.mark.parametrize("module", [files, downloads, datasets])
 def test_nothing_heavy_is_imported_before_it_is_needed(monkeypatch, module):
     for heavy in ("pooch", "rich", "scipy", "scipy.io", "sklearn", "sklearn.datasets"):
         monkeypatch.setitem(sys.modules, heavy, None)

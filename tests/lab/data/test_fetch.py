@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from tiny import SIDE, TEST, TINY, TRAIN, flipped, idx, mat, names_below, put
 
-from carms.lab import data, downloads
-from carms.lab.data import MissingData, fetch, load, verify
-from carms.lab.files import MIRRORS, SOURCES, Source
+from carms.lab.data import datasets as data
+from carms.lab.data import downloads
+from carms.lab.data.datasets import MissingData, fetch, load, verify
+from carms.lab.data.files import MIRRORS, SOURCES, Source
 
 # While tests run there are none.
 ALL_MIRRORS = [mirror for mirrors in MIRRORS.values() for mirror in mirrors]

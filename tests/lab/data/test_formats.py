@@ -7,8 +7,8 @@ import pytest
 import torch
 from tiny import SIDE, TEST, TINY, TRAIN, amat, mat, pixels, put, sum_of
 
-from carms.lab.data import load
-from carms.lab.files import SOURCES, File, Source, read_amat
+from carms.lab.data.datasets import load
+from carms.lab.data.files import SOURCES, File, Source, read_amat
 
 
 @pytest.mark.parametrize("packed", [True, False])

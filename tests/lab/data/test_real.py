@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from carms.lab.data import MissingData, load
+from carms.lab.data.datasets import MissingData, load
 
 
 def real(name, **options):

@@ -1,1 +1,0 @@
-"""The commands: each parses, calls the lab, prints."""

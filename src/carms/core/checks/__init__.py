@@ -1,0 +1,1 @@
+"""Every check of a user's value, once."""

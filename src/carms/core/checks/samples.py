@@ -1,0 +1,129 @@
+"""Checks of probabilities, of samples and of what ``f`` made of them."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from carms.core.checks.tensors import check_floats, check_integers, check_mask, check_place, holds
+from carms.core.dtypes import computing_dtype
+
+__all__ = ["check_categories", "check_probs", "check_terms", "check_values"]
+
+
+def check_probs(probs: object) -> Tensor:
+    """Non-negative ``[*batch, C]``, not necessarily normalised, in single precision or more."""
+    if not isinstance(probs, Tensor):
+        raise TypeError(f"probs must be a tensor [*batch, C], got {type(probs).__name__}")
+    check_floats("probs", probs)
+    if probs.ndim < 1 or probs.shape[-1] < 2:
+        raise ValueError(
+            f"probs must be [*batch, C] with at least 2 categories, got shape {list(probs.shape)}"
+        )
+    probs = probs.detach().to(computing_dtype(probs.dtype))
+    if holds(lambda: ~((probs >= 0).all() & probs.sum(-1).isfinite().all())):
+        raise ValueError(
+            "probs must be non-negative and finite, got negative, NaN or infinite ones"
+        )
+    if holds(lambda: (probs.sum(-1) <= 0).any()):
+        raise ValueError("probs must have a positive sum over the categories, got all zeros")
+    return probs
+
+
+def check_categories(indices: object, probs: Tensor) -> Tensor:
+    """Drawn categories ``[N, *batch]`` of ``probs [*batch, C]``, as long integers."""
+    indices = check_integers("indices", indices).long()
+    batch, categories = probs.shape[:-1], probs.shape[-1]
+    if indices.ndim != probs.ndim or indices.shape[1:] != batch:
+        wanted = ", ".join(map(str, ("N", *batch)))
+        raise ValueError(
+            f"indices must be [N, *batch] = [{wanted}] for probs of shape {list(probs.shape)}, "
+            f"got shape {list(indices.shape)}"
+        )
+    check_place("indices", indices, "probs are", probs)
+    if holds(lambda: ((indices < 0) | (indices >= categories)).any()):
+        raise ValueError(
+            f"indices must be from 0 to {categories - 1}, one of the {categories} categories, got "
+            f"some from {int(indices.min())} to {int(indices.max())}"
+        )
+    if holds(lambda: (probs.gather(-1, indices.movedim(0, -1)) == 0).any()):
+        raise ValueError(
+            "indices must be of categories that can be drawn, got one whose probability is zero"
+        )
+    return indices
+
+
+def check_terms(terms: object, indices: Tensor) -> Tensor:
+    """Which term depends on which variable: zeros and ones ``[K, D]``, at least a one for each.
+
+    Args:
+        terms: as given.
+        indices: ``[N, *batch, D]``, the samples.
+    """
+    if not isinstance(terms, Tensor):
+        raise TypeError(
+            f"terms must be a tensor [K, D] of zeros and ones, got {type(terms).__name__}"
+        )
+    check_mask("terms", terms)
+    variables = indices.shape[-1]
+    check_place("terms", terms, "z is", indices)
+    if terms.ndim != 2 or terms.shape[1] != variables:
+        raise ValueError(
+            f"terms must be [K, D]: a row for each term, a column for each of the D = {variables} "
+            f"variables; got shape {list(terms.shape)}"
+        )
+    if terms.dtype != torch.bool and holds(lambda: ((terms != 0) & (terms != 1)).any()):
+        raise ValueError(
+            "terms must be zeros and ones (or a boolean mask), got other numbers; weights of the "
+            "terms belong in f"
+        )
+    if holds(lambda: (terms == 0).all(0).any()):
+        lonely = (terms == 0).all(0).nonzero().flatten().tolist()
+        raise ValueError(
+            f"no term depends on variable {', '.join(map(str, lonely))}: it would learn nothing; "
+            "each column of terms needs a one"
+        )
+    return terms
+
+
+def check_values(values: object, indices: Tensor, terms: int | None = None) -> Tensor:
+    """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``, or
+    ``[N, *batch, K]`` of K terms.
+    """
+    samples = indices.shape
+    expected, what = samples[:-1], "[N, *batch]"
+    if terms is not None:
+        expected, what = torch.Size((*expected, terms)), "[N, *batch, K]"
+    shape = list(expected)
+    if not isinstance(values, Tensor):
+        hint = ""
+        if isinstance(values, tuple):
+            hint = (
+                "; to get more than values out of it take two steps: draw = "
+                "estimator.sample(logits), values, more = f(draw.z), estimator.surrogate(draw, "
+                "values)"
+            )
+        raise TypeError(
+            f"the values of f must be a tensor {what} = {shape}, got {type(values).__name__}{hint}"
+        )
+    check_floats("the values of f", values)
+    check_place("the values of f", values, "z is", indices)
+    if values.shape != expected:
+        each = "sample" if terms is None else f"sample and each of the {terms} terms"
+        hint = ""
+        if terms is None and values.shape == samples:
+            example = "each example" if len(samples) > 2 else "one example"
+            hint = (
+                f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of "
+                f"{example}: for a batch of single variables use logits.unsqueeze(-2), and for one "
+                f"term of a sum per variable give terms=torch.eye({samples[-1]})"
+            )
+        raise ValueError(
+            f"the values of f must be one per {each}, {what} = {shape}, "
+            f"got shape {list(values.shape)}{hint}"
+        )
+    # A sum can be infinite of finite values, but not the other way round.
+    if holds(lambda: not math.isfinite(values.detach().sum())) and not values.isfinite().all():
+        bad = int((~values.isfinite()).sum())
+        raise ValueError(f"f returned NaN or infinity for {bad} of {values.numel()} samples")
+    return values

@@ -1,0 +1,1 @@
+"""What several estimators have in common: base classes and the tools of their families."""

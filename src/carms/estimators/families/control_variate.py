@@ -1,0 +1,70 @@
+"""Estimators that use derivatives of ``f`` without being biased by them, some of them learned."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.core.surrogate import put_gradient
+from carms.estimators.base import Draw, Estimator
+from carms.estimators.families.slopes import wants_gradient
+
+__all__ = ["ControlVariate"]
+
+
+class ControlVariate(Estimator):
+    """Estimators that make the gradient of all logits from derivatives of ``f``.
+
+    Of those that are ``learned``, the backward pass in ``train()`` mode also puts the gradient of
+    the estimator's variance on its parameters, for an optimiser of their own. It does not matter by
+    what the value is multiplied before ``backward()``, so it must not be clipped or unscaled
+    together with other gradients; every backward pass adds to it once more.
+    """
+
+    black_box = False
+    no_terms = "its control variate is one for the whole sum"
+
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        fz = self._check_values(draw, fz, terms)
+        value = self._value(draw, fz)
+        if not wants_gradient(draw.variables.logits):
+            return value
+        with torch.autocast(fz.device.type, enabled=False):
+            gradient = self._gradient(draw, fz)
+        value = put_gradient(value, draw.variables.logits, gradient.detach())
+        if not self.training or not gradient.requires_grad:
+            return value
+        parameters = [each for each in self.parameters() if each.requires_grad]
+        if not parameters:
+            return value
+        # The mean of an unbiased gradient does not move, so its square is the variance.
+        loss = gradient.square().sum() / max(1, value.numel())
+        teaching = torch.autograd.grad(
+            loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        taught: Tensor = _Taught.apply(value, *parameters, *teaching)  # type: ignore[no-untyped-call]
+        return taught
+
+    @abstractmethod
+    def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
+        """``[*batch, D, C]`` from the values ``fz`` with their graph; with a graph of its own to
+        the parameters that are learned.
+        """
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
+class _Taught(torch.autograd.Function):
+    """The value, whose backward pass gives each parameter the gradient that is meant for it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors[len(tensors) // 2 :])
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return upstream[0], *ctx.saved_tensors, *[None] * len(ctx.saved_tensors)

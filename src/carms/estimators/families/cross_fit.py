@@ -1,0 +1,122 @@
+"""Scales of control variates, fitted without bias on other examples."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from carms.core.dtypes import precise_dtype
+
+__all__ = ["Past", "cross_fit", "moments"]
+
+# Strength of the two pulls below, as a number of examples.
+_TO_ONE, _TO_COMMON = 1.0, 10.0
+# Of a term so small against the base, as a share of its square, only rounding is left.
+_NEGLIGIBLE = 1e-12
+# Fewer past calls than these tell more noise than scales; of older ones, this share is kept.
+_ENOUGH, _DECAY = 16, 0.99
+
+
+class Past(torch.nn.Module):
+    """Moments of past calls, which fit the scales of a single example where there is no batch.
+
+    Args:
+        terms: number of terms, K.
+    """
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, terms: int) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(terms + 1, terms + 1))
+        self.register_buffer("count", torch.zeros(()))
+
+    def of(self, probs: Tensor) -> Tensor:
+        """The sum of past moments as it is now, for ``probs [*batch, D, C]``; empty where there is
+        a batch, or hardly a past.
+        """
+        compiling = torch.compiler.is_compiling()  # which must not depend on the count
+        if not _alone(probs) or compiling or self.count < _ENOUGH:
+            return probs.new_zeros(0)
+        return self.total.clone().to(probs.device)
+
+    def add(self, own: Tensor) -> None:
+        """Let the ``moments`` of a call count for the next ones, in ``train()`` mode."""
+        if not _alone(own) or not self.training or torch.compiler.is_compiling():
+            return
+        # Calls of any size count alike, and none overflows a buffer in half precision.
+        share = own.view(self.total.shape) / own.diagonal(dim1=-2, dim2=-1).sum().clamp_min(1e-300)
+        try:
+            self.total.copy_(_DECAY * self.total + share.to(self.total))
+        except RuntimeError as error:
+            # The transforms of torch.func allow no memory.
+            if "captured" in str(error) or "vmap" in str(error):
+                return
+            raise
+        self.count.copy_(_DECAY * self.count + 1)
+
+    def combine(self, base: Tensor, terms: list[Tensor], before: Tensor) -> Tensor:
+        """``base + sum_k scale_k term_k`` with the scales of ``cross_fit``, ``[*batch, D, C]``.
+
+        Args:
+            base: ``[*batch, D, C]``, the gradient of each example.
+            terms: K tensors ``[*batch, D, C]`` of mean zero.
+            before: what ``of`` said before the draw.
+        """
+        rows = torch.stack((base, *terms), -3).flatten(-2).to(precise_dtype(base.device))
+        own = moments(rows)
+        self.add(own)
+        scales = pad(cross_fit(own, before), (1, 0), value=1.0)
+        return (scales.unsqueeze(-2) @ rows).view(base.shape).to(base.dtype)
+
+
+def moments(rows: Tensor) -> Tensor:
+    """Inner products ``[*batch, 1 + K, 1 + K]`` of an estimate and K terms of mean zero.
+
+    Args:
+        rows: ``[*batch, 1 + K, V]``, the gradient of each example and its terms.
+    """
+    return rows @ rows.mT
+
+
+def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
+    """Scales that let ``base + sum_k scale_k term_k`` vary the least.
+
+    The scales of an example are fitted by least squares on all *other* examples, whose draws are
+    independent of its own, and on past calls. So no scale depends on the draw that it multiplies,
+    and nothing is biased. Few examples make a noisy fit: a common scale is pulled towards 1, and
+    the scale of each term towards the common one. A single example without a past gets ones.
+
+    Args:
+        own: ``[*batch, 1 + K, 1 + K]``, the ``moments`` of each example; K is 1 or 2.
+        past: ``[1 + K, 1 + K]``, the sum of the moments of past calls; none, or empty.
+
+    Returns:
+        ``[*batch, K]``.
+    """
+    others = own.flatten(0, -3).sum(0) - own if own.ndim > 2 else torch.zeros_like(own)
+    count = max(1, own.shape[:-2].numel() - 1)
+    if past is not None and past.numel():
+        # The past counts as this number of examples.
+        others, count = others + past, _ENOUGH
+    first = others[..., 0, :]
+    target, products = first[..., 1:], others[..., 1:, 1:]
+    # So that nothing is divided by zero, or by what rounding left of it.
+    floor = first[..., :1] * _NEGLIGIBLE + torch.finfo(own.dtype).tiny
+    # The least squares of a single term, the sum of all, pulled towards 1.
+    square = products.sum((-2, -1)).unsqueeze(-1)
+    pull = torch.add(floor, square, alpha=_TO_ONE / count)
+    scales = (pull - target.sum(-1, keepdim=True)) / square.add_(pull)
+    if target.shape[-1] == 2:
+        # And of each, pulled towards that one, by Cramer's rule.
+        squares, mixed = products.diagonal(dim1=-2, dim2=-1), products[..., :1, 1]
+        pull = torch.add(floor, squares, alpha=_TO_COMMON / count)
+        squares, right = squares + pull, (pull * scales).sub_(target)
+        determinant = squares.prod(-1, keepdim=True) - mixed.square()
+        scales = (squares.flip(-1) * right - mixed * right.flip(-1)) / determinant
+    return torch.nan_to_num(scales, 1, 1, 1)
+
+
+def _alone(examples: Tensor) -> bool:
+    """Whether ``[*batch, a, b]`` is a single example, without others to learn from."""
+    return examples.shape[:-2].numel() == 1

@@ -1,0 +1,49 @@
+"""Estimators that make the gradient from values of ``f`` alone."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.core.dtypes import plain_numerics
+from carms.core.variables import Distribution, Variables, probabilities
+from carms.estimators.base import Draw, Estimator
+
+__all__ = ["Drawing", "own_values"]
+
+
+class Drawing(Estimator):
+    """Estimators that know where to evaluate ``f`` from the probabilities alone."""
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        self._check_categories(variables.logits.shape[-1])
+        with plain_numerics(variables.logits):
+            return Draw(self, variables, *self._draw(probabilities(variables.logits), generator))
+
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        fz = self._check_values(draw, fz, terms)
+        value = self._value(draw, fz if terms is None else fz.sum(-1))
+        if not torch.is_grad_enabled():
+            return value
+        return self._with_gradient(value, draw, fz.detach(), terms)
+
+    @abstractmethod
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
+        """Indices ``[N, *batch, D]`` and what to remember, from ``probs [*batch, D, C]``."""
+
+    @abstractmethod
+    def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
+        """The value, whose backward pass also puts the estimate on the logits."""
+
+    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
+def own_values(fz: Tensor, terms: Tensor | None) -> Tensor:
+    """What each variable is judged by: ``[N, *batch, D]``, the sums of the terms that depend on it;
+    without terms, ``[N, *batch, 1]``: the values themselves, for all variables.
+    """
+    return fz.unsqueeze(-1) if terms is None else fz @ terms.detach().to(fz)

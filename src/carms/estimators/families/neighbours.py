@@ -1,0 +1,55 @@
+"""Points that differ from a sample in one variable, and gradients from the values there."""
+
+import torch
+from torch import Tensor
+
+from carms.core.checks.tensors import check_memory
+
+__all__ = ["neighbour_table", "neighbours", "summed_gradient"]
+
+
+def neighbours(z: Tensor, probs: Tensor) -> Tensor:
+    """The points ``z [N, *batch, D]`` themselves, then all that differ from one of them in one
+    variable: ``[N + N D (C - 1), *batch, D]``. An impossible one is replaced by the point itself.
+    """
+    samples, variables, categories = z.shape[0], z.shape[-1], probs.shape[-1]
+    shape = (*z.shape, categories - 1, variables)
+    check_memory("neighbours of samples", shape, 2 * z.itemsize, z.device)
+    shift = torch.arange(1, categories, device=z.device)
+    other = (z.unsqueeze(-1) + shift) % categories
+    possible = probs.expand(samples, *probs.shape).gather(-1, other) > 0
+    other = torch.where(possible, other, z.unsqueeze(-1))
+    which = torch.eye(variables, dtype=torch.bool, device=z.device).unsqueeze(1)
+    # [N, *batch, changed variable, C - 1, D]
+    changed = torch.where(which, other.unsqueeze(-1), z.unsqueeze(-2).unsqueeze(-2))
+    changed = changed.movedim((-3, -2), (1, 2)).flatten(0, 2)
+    return torch.cat((z, changed))
+
+
+def neighbour_table(fz: Tensor, z: Tensor, categories: int) -> Tensor:
+    """``[N, *batch, D, C]``: f with one variable set to each category, the others as in ``z``,
+    from the values ``fz [..., D]`` at the ``neighbours`` of ``z``, for each variable its own, or
+    ``[..., 1]`` for all.
+    """
+    samples, *batch, variables = z.shape
+    here = fz[:samples].expand(z.shape).unsqueeze(-1)
+    there = fz[samples:].view(samples, variables, categories - 1, *batch, fz.shape[-1])
+    there = there.expand(*there.shape[:-1], variables).diagonal(dim1=1, dim2=-1)
+    by_shift = torch.cat((here, there.movedim(1, -1)), -1)
+    shift = torch.arange(categories, device=z.device) - z.unsqueeze(-1)
+    return by_shift.gather(-1, shift % categories)
+
+
+def summed_gradient(table: Tensor, probs: Tensor) -> Tensor:
+    """``[*batch, D, C]``: ``mean_n p_c (f_nc - sum_k p_k f_nk)`` for each variable.
+
+    Args:
+        table: ``[N, *batch, D, C]``, values ``f_nc``.
+        probs: ``[*batch, D, C]``.
+    """
+    # What is common to all categories cancels, so it is taken away before it is rounded. The value
+    # of an all but certain category is nearly the mean: less that of itself, none of it is lost.
+    likeliest = probs.argmax(-1, keepdim=True).expand(*table.shape[:-1], 1)
+    table = table - table.gather(-1, likeliest)
+    mean = (probs * table).sum(-1, keepdim=True)
+    return (probs * (table - mean)).mean(0)

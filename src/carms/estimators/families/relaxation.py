@@ -1,0 +1,71 @@
+"""Estimators that differentiate ``f`` through samples made of the logits."""
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from carms.core.one_hot import one_hot
+from carms.core.variables import Distribution, Variables, probabilities
+from carms.estimators.base import Draw, Estimator
+
+__all__ = ["Relaxation", "check_dependence"]
+
+
+class Relaxation(Estimator):
+    """Estimators that let the gradient of ``f`` flow back through samples made of the logits."""
+
+    unbiased = False
+    black_box = False
+    no_terms = "the slope of f with respect to a variable leaves out all other terms already"
+
+    def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
+        variables = Variables.of(logits)
+        probs = probabilities(variables.logits)
+        with torch.autocast(probs.device.type, enabled=False):
+            wide = variables.logits.to(probs.dtype)
+            indices, relaxed = self._reparameterise(wide, probs, generator)
+            # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
+            z = (
+                relaxed.clone()
+                if self.soft
+                else one_hot(indices, wide.shape[-1], wide.dtype) + relaxed
+            )
+            return Draw(self, variables, indices, None, z)
+
+    def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
+        fz = self._check_values(draw, fz, terms)
+        check_dependence(self, fz, draw.relaxed)
+        return fz.mean(0)
+
+    @abstractmethod
+    def _reparameterise(
+        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Indices ``[N, *batch, D]``, and soft samples ``[N, *batch, D, C]`` or else zeros that
+        broadcast to them, whose graph leads to the logits ``[*batch, D, C]``.
+        """
+
+
+def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> None:
+    """Raise where autograd does not lead from the values of ``f`` to the samples."""
+    if not torch.compiler.is_compiling() and not _leads_to(values, z):
+        raise ValueError(
+            f"{estimator} needs a differentiable f, but its values do not depend on z in a way "
+            "that autograd sees; loorf takes any f"
+        )
+
+
+def _leads_to(values: Tensor, source: Tensor | None) -> bool:
+    """Whether the graph of the values comes by the source; True where there is nothing to find."""
+    if source is None or source.grad_fn is None or not torch.is_grad_enabled():
+        return True
+    todo, seen = [values.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is source.grad_fn:
+            return True
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [following for following, _ in node.next_functions]
+    return False

@@ -1,0 +1,49 @@
+"""Derivatives of ``f`` with respect to its samples."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from carms.core.variables import Variables
+
+__all__ = ["leaf", "no_transforms", "slope", "wants_gradient"]
+
+
+def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
+    """The derivative of each value with respect to the sample ``of`` that it was made from."""
+    found = None
+    if values.requires_grad:
+        (found,) = torch.autograd.grad(
+            values.sum(), of, retain_graph=True, create_graph=create_graph, allow_unused=True
+        )
+    if found is None:
+        raise ValueError(
+            f"{estimator} needs the derivative of f with respect to z, and the values of f do not "
+            "depend on z in a way that autograd sees; loorf takes any f"
+        )
+    return found
+
+
+def wants_gradient(logits: Tensor) -> bool:
+    """Whether anybody will ask for the gradient of the logits."""
+    return torch.is_grad_enabled() and logits.requires_grad
+
+
+def leaf(values: Tensor, variables: Variables) -> Tensor:
+    """``values`` outside the graph, to differentiate with respect to if the gradient is wanted."""
+    with no_transforms():
+        return values.detach().requires_grad_(wants_gradient(variables.logits))
+
+
+@contextmanager
+def no_transforms() -> Iterator[None]:
+    """Explain the error of what cannot be done inside ``torch.func`` transforms."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RuntimeError(
+            "an estimator that takes slopes of f by itself does not work inside torch.func "
+            "transforms such as vmap; make a batch dimension of what is mapped over"
+        ) from error

@@ -1,0 +1,86 @@
+"""The one door."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carms.core.variables import Distribution
+from carms.estimators import Estimator, make
+from carms.estimators.base import Objective
+
+__all__ = ["DEFAULT_SAMPLES", "expectation", "resolve"]
+
+DEFAULT_SAMPLES = 8
+
+
+def expectation(
+    f: Objective,
+    logits: Distribution,
+    estimator: str | Estimator = "carms-s",
+    samples: int | None = None,
+    generator: torch.Generator | None = None,
+    *,
+    one_hot: bool = True,
+    terms: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    """Estimate ``E f(z)`` for ``z ~ Cat(softmax(logits))``, ready to be differentiated.
+
+    The backward pass puts the estimator's gradient on the logits and the ordinary one on all else
+    that ``f`` used, including the logits where ``f`` depends on them itself.
+
+    Args:
+        f: takes samples ``[N, *batch, D, C]``, one-hot, and returns values ``[N, *batch]``. With a
+            Bernoulli, samples are zeros and ones ``[N, *batch, D]``. Values are a dense tensor of
+            finite floats on the device of the samples. It may write on its samples, return a view
+            of them, and is called even if the batch is empty.
+        logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
+            is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``, whose last
+            batch dimension is that of the D variables, with or without ``Independent(..., 1)``
+            around it. Or a tuple of these, groups of variables with different numbers of
+            categories: ``f`` then takes the samples of each group as an argument of its own.
+        estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
+            has its own samples and options.
+        samples: number of samples N of an estimator given by name. Defaults to 8.
+        generator: source of randomness; the global one if None.
+        one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
+        terms: for an ``f`` that returns the terms ``[N, *batch, K]`` of a sum: ``[K, D]``, True (or
+            1) where a term depends on a variable. Each variable is then judged by its own terms
+            alone, which is unbiased all the same and has less variance. The value is that of the
+            whole sum.
+        options: further options of the estimator.
+
+    Returns:
+        ``[*batch]``.
+
+    Raises:
+        ValueError: or TypeError, that says what was expected and what came; also where samples
+            would take more than all the memory of the machine.
+
+    Examples:
+        >>> logits = torch.zeros(3, 4, requires_grad=True)  # three variables of four categories
+        >>> value = expectation(lambda z: z[..., 0].sum(-1), logits, samples=4)
+        >>> value.backward()
+        >>> logits.grad.shape
+        torch.Size([3, 4])
+    """
+    made = resolve(estimator, samples, options)
+    return made.expectation(f, logits, generator, one_hot=one_hot, terms=terms)
+
+
+def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, Any]) -> Estimator:
+    """The estimator that a user means by a name with options, or by an object."""
+    if samples is not None:
+        options = {"samples": samples, **options}
+    if isinstance(estimator, Estimator):
+        if options:
+            raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
+        return estimator
+    made = make(estimator, **{"samples": DEFAULT_SAMPLES, **options})
+    if made.stateful:
+        raise ValueError(
+            f"{made} learns from call to call: make it once with "
+            f"carms.make({estimator!r}, ...) and pass the object"
+        )
+    return made.eval()  # nobody could use what it learned

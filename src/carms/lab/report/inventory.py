@@ -1,0 +1,97 @@
+"""What was run, with which settings and versions, as tables."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from carms.lab.figures.figures import colour
+from carms.lab.report.blocks import DEFAULTS, told
+from carms.lab.report.sheets import Field, Sheet
+from carms.lab.runs.gather import Run
+from carms.lab.runs.records import PARTS
+
+__all__ = ["list_runs", "list_settings", "list_versions", "listed"]
+
+# Of a setting, before the rest is counted.
+VALUES = 8
+COLUMNS = ("task", "dataset", "network", "categories", "estimator", "seed")
+
+
+def list_runs(runs: Sequence[Run]) -> Sheet:
+    """A row for each."""
+    headings = [
+        "run",
+        *COLUMNS,
+        "step",
+        "of",
+        *PARTS,
+        "ms a step",
+        "minutes",
+        "settings",
+        "versions",
+    ]
+    return Sheet(f"{len(runs):,} runs", headings, [_row(run) for run in runs])
+
+
+def list_settings(runs: Sequence[Run]) -> Sheet:
+    """Every setting with its values, and what it is unless told."""
+    rows = []
+    for name, default in DEFAULTS.items():
+        values = [getattr(run.settings, name) for run in runs]
+        said = listed([_said(value) for value in values])
+        texts = (name.replace("_", "-"), said, _said(default))
+        rows.append([Field(text, text) for text in texts])
+    return Sheet("Settings", ["setting", "here", "unless told"], rows)
+
+
+def list_versions(runs: Sequence[Run]) -> Sheet:
+    """Of what the finished runs were made with."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for run in runs:
+        if run.result:
+            counts.update(run.result.versions.items())
+    rows = [
+        [Field(name, name), Field(version, version), _number(number, ",")]
+        for (name, version), number in sorted(counts.items())
+    ]
+    note = "" if all(run.result for run in runs) else "A run notes them when it is finished."
+    return Sheet("Versions", ["of", "version", "runs"], rows, note)
+
+
+def listed(values: Iterable[str]) -> str:
+    """The values, each once; those beyond the first few are only counted."""
+    names = list(dict.fromkeys(values))
+    rest = f" and {len(names) - VALUES:,} more" if len(names) > VALUES else ""
+    return ", ".join(names[:VALUES]) + rest
+
+
+def _row(run: Run) -> list[Field]:
+    settings, result = run.settings, run.result
+    fields = [Field(str(run.path), str(run.path))]
+    for name in COLUMNS:
+        value = getattr(settings, name)
+        own = colour(value) if name == "estimator" else None
+        fields.append(Field(str(value), value, number=isinstance(value, int), colour=own))
+    fields += [_number(run.step, ","), _number(settings.steps, ",")]
+    fields += [
+        _number(result.likelihood[part], ".3f") if result else Field("partial") for part in PARTS
+    ]
+    fields += [_number(run.milliseconds, ".2f")]
+    fields += [_number(result.seconds / 60 if result else None, ".1f")]
+    others = told(settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")])
+    known = result.versions.items() if result else ()
+    versions = ", ".join(f"{name} {value}" for name, value in known)
+    return [*fields, Field(others, others), Field(versions, versions)]
+
+
+def _number(value: float | None, form: str) -> Field:
+    return Field("") if value is None else Field(f"{value:{form}}", value, number=True)
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "by the others"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " ".join(value) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)

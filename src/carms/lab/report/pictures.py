@@ -1,0 +1,63 @@
+"""The pictures of runs, inside a page."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from carms.lab.figures.figures import TITLES, read_picture
+from carms.lab.report.blocks import Block, variant
+from carms.lab.runs.gather import Run
+
+__all__ = ["embed_pictures"]
+
+# Of a page.
+LIMIT = 24
+
+
+class Picture(NamedTuple):
+    """Where it is, and how early it is chosen: the first of each block before all others."""
+
+    rank: int
+    place: int
+    run: Run
+    name: str
+
+
+def embed_pictures(blocks: Sequence[Block]) -> str:
+    """Of one run of each group; if there are too many, of as many blocks as possible."""
+    found = [
+        Picture(rank, place, run, name)
+        for place, block in enumerate(blocks)
+        for rank, group in enumerate(block.groups)
+        for run, name in _of_group(group)
+    ]
+    if not found:
+        return '<p class="note">No pictures: they are drawn when a run is finished.</p>'
+    chosen = sorted(found, key=lambda one: (one.rank, one.place))[:LIMIT]
+    shown = "".join(map(_figure, sorted(chosen, key=lambda one: (one.place, one.rank))))
+    rest = f" {LIMIT} of {len(found):,} are shown." if len(found) > LIMIT else ""
+    return (
+        '<p class="note">One run for each estimator and its settings: the one with the lowest seed '
+        f'that has pictures.{rest}</p><div class="pictures">{shown}</div>'
+    )
+
+
+def _of_group(group: Sequence[Run]) -> list[tuple[Run, str]]:
+    for run in group:
+        names = [name for name in TITLES if read_picture(run.path / f"{name}.png")]
+        if names:
+            return [(run, name) for name in names]
+    return []
+
+
+def _figure(picture: Picture) -> str:
+    settings = picture.run.settings
+    data = b64encode(read_picture(picture.run.path / f"{picture.name}.png") or b"").decode()
+    where = f"{settings.task}, {settings.dataset}, {settings.network}, {settings.categories:,}"
+    text = f"{variant(settings)}; {where} categories, seed {settings.seed}"
+    return (
+        f'<figure><img src="data:image/png;base64,{data}" alt="{escape(TITLES[picture.name])}" '
+        f'loading="lazy"><figcaption><b>{escape(picture.name)}</b> {escape(text)}'
+        f"</figcaption></figure>\n"
+    )

@@ -1,0 +1,97 @@
+"""Find runs under directories, and read them without trusting them."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from carms.lab.runs.printable import printable
+from carms.lab.runs.records import Result, Series, read_metrics, read_result, read_settings
+from carms.lab.runs.settings import Settings
+
+__all__ = ["Gathered", "Run", "gather"]
+
+# Directories of a run that have no runs inside.
+OWN = {"checkpoints", "tensorboard"}
+# Letters of a reason why something was left out.
+REASON = 300
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its directory has it; ``result`` is None as long as it is not finished."""
+
+    path: Path
+    settings: Settings
+    step: int
+    metrics: dict[str, Series]
+    result: Result | None
+
+    @property
+    def milliseconds(self) -> float | None:
+        """Time of a step, the median of the logged ones."""
+        return median(self.metrics["milliseconds"].values) if self.step else None
+
+
+class Gathered(NamedTuple):
+    """Runs in the order of their paths, and a line for everything that was left out."""
+
+    runs: list[Run]
+    problems: list[str]
+
+
+def gather(directories: Sequence[Path]) -> Gathered:
+    """All runs in and below the directories, each once."""
+    problems: list[str] = []
+    best: dict[Settings, Run] = {}
+    for path in _candidates(directories, problems):
+        run = _read(path, problems)
+        if run is None:
+            continue
+        other = best.get(run.settings)
+        if other is not None:
+            run, worse = sorted((run, other), key=lambda one: (not one.result, -one.step))
+            same = f"the same settings and seed as {run.path}, left out"
+            problems.append(printable(f"{worse.path}: {same}"))
+        best[run.settings] = run
+    runs = sorted(best.values(), key=lambda run: run.path)
+    if not runs:
+        found = f" ({problems[0]})" if problems else ""
+        given = ", ".join(map(str, directories)) or "nothing"
+        raise ValueError(f"no run in {given}{found}: give run directories, or directories of them")
+    return Gathered(runs, problems)
+
+
+def _candidates(directories: Sequence[Path], problems: list[str]) -> list[Path]:
+    """Directories with a ``config.json``."""
+    found: dict[Path, Path] = {}
+    for top in directories:
+        for here, below, names in os.walk(top, onerror=lambda error: problems.append(str(error))):
+            below[:] = sorted(name for name in below if name not in OWN and name[0] != ".")
+            if "config.json" in names:
+                found.setdefault(Path(here).resolve(), Path(here))
+    return list(found.values())
+
+
+def _read(path: Path, problems: list[str]) -> Run | None:
+    def leave_out(name: str, what: str, reason: object) -> None:
+        why = printable(str(reason), REASON)
+        problems.append(f"{printable(str(path / name))}: {what} ({why}), left out")
+
+    try:
+        settings = read_settings(path)
+    except (OSError, ValueError) as error:
+        leave_out("config.json", "not the settings of a run", error)
+        return None
+    metrics, bad, reason = read_metrics(path, settings.steps)
+    if bad:
+        leave_out("metrics.jsonl", f"{bad:,} bad", reason)
+    try:
+        result = read_result(path, settings)
+    except (OSError, ValueError) as error:
+        result = None
+        leave_out("result.json", "not a result", error)
+    steps = metrics["milliseconds"].steps
+    return Run(path, settings, steps[-1] if steps else 0, metrics, result)

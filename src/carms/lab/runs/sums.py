@@ -1,0 +1,45 @@
+"""Checksums of the files of a finished run, as ``sha256sum --check`` reads them."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from carms.lab.runs.reading import read_bounded
+
+__all__ = ["NAME", "Sums", "sha256"]
+
+NAME = "SHA256SUMS"
+# Bytes of the file.
+_LIMIT = 1 << 16
+
+
+class Sums:
+    """What ``SHA256SUMS`` of a directory says; nothing where there is no such file.
+
+    Args:
+        directory: of the run.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            text = read_bounded(directory / NAME, _LIMIT).decode()
+        except FileNotFoundError:
+            text = ""
+        lines = (line.partition("  ") for line in text.splitlines())
+        self._known = {name: found for found, _, name in lines}
+
+    def check(self, name: str, found: str) -> None:
+        """Raise if a file does not have the checksum that it was written with."""
+        if self._known.get(name, found) != found:
+            raise ValueError(f"its checksum is not the one in {NAME}")
+
+    @staticmethod
+    def of(contents: Mapping[str, bytes]) -> bytes:
+        """The contents of ``SHA256SUMS`` for files by their names."""
+        lines = [f"{sha256(data)}  {name}\n" for name, data in contents.items()]
+        return "".join(lines).encode()
+
+
+def sha256(data: bytes) -> str:
+    """Checksum of the data, in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()

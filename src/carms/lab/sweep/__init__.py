@@ -1,0 +1,1 @@
+"""Many runs: grids, and processes that carry them out."""

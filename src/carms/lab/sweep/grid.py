@@ -1,0 +1,126 @@
+"""Grids of runs: every combination of what is listed."""
+
+import itertools
+import math
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from carms.lab.data.datasets import NAMES
+from carms.lab.runs.settings import Settings
+
+__all__ = ["NAMED", "expand", "read_grid", "run_name"]
+
+_PAPER: dict[str, Any] = {
+    "categories": [3, 5, 10],
+    "estimator": ["loorf", "unord", "arsm", "carms-i", "carms-g"],
+    "seed": [0, 1, 2, 3, 4],
+}
+_MNISTS = ["dynamic-mnist", "fashion-mnist"]
+NAMED: dict[str, list[dict[str, Any]]] = {
+    "paper-vae": [
+        {"dataset": [*_MNISTS, "omniglot"], "network": ["linear", "nonlinear"], **_PAPER}
+    ],
+    "paper-complete": [
+        {"task": "complete", "dataset": _MNISTS, **_PAPER},
+        # The upper half of an image that is mirrored at its diagonal is another one.
+        {"task": "complete", "dataset": "omniglot", "upright": False, **_PAPER},
+    ],
+}
+"""Those of the paper's tables."""
+
+# The most runs of a grid, and bytes of its file: a key of n parts takes n^2 of memory to parse.
+RUNS, BYTES = 10_000, 1 << 14
+
+# What names a run; everything else appears in its name only where it is not the default.
+_NAMING = ("task", "dataset", "network", "categories", "estimator")
+
+
+def read_grid(source: str) -> list[Settings]:
+    """The runs of a grid by name, or of a TOML file.
+
+    The file gives settings by name; where it gives a list, every element is tried with every other:
+
+        dataset = "digits"
+        categories = [3, 5]
+        estimator = ["loorf", "carms-s"]
+        seed = [0, 1, 2]
+    """
+    if source in NAMED:
+        return [run for grid in NAMED[source] for run in expand(grid)]
+    path = Path(source)
+    if not path.is_file():
+        names = ", ".join(NAMED)
+        raise ValueError(f"a grid is {names} or a TOML file; there is no {source}")
+    if path.stat().st_size > BYTES:
+        raise ValueError(f"{source} is too large for a grid: it has more than {BYTES:,} bytes")
+    try:
+        return expand(tomllib.loads(path.read_text()))
+    except RecursionError as error:
+        raise ValueError(f"{source}: its values are nested too deeply") from error
+    except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
+        raise ValueError(f"{source}: {error}") from error
+
+
+def expand(grid: dict[str, Any]) -> list[Settings]:
+    """Every combination, all of them checked.
+
+    Examples:
+        >>> [run.seed for run in expand({"estimator": "loorf", "seed": [3, 4]})]
+        [3, 4]
+    """
+    known = {field.name for field in fields(Settings)}
+    unknown = sorted(set(grid) - known)
+    if unknown:
+        raise ValueError(f"there is no setting {', '.join(unknown)}; there are {sorted(known)}")
+    axes = [value if isinstance(value, list) else [value] for value in _axes(grid).values()]
+    count = math.prod(map(len, axes))
+    if count > RUNS:
+        raise ValueError(f"the grid has {count:,} runs, more than {RUNS:,}: divide it")
+    runs = [
+        Settings(**dict(zip(grid, combination, strict=True)))
+        for combination in itertools.product(*axes)
+    ]
+    for run in runs:
+        run.make_estimator()
+    bad = sorted({run.dataset for run in runs} - set(NAMES))
+    if bad:
+        raise ValueError(f"there is no data set {', '.join(bad)}; there are {', '.join(NAMES)}")
+    if not runs:
+        raise ValueError("the grid has no runs: a list in it is empty")
+    if len({run_name(run) for run in runs}) < len(runs):
+        raise ValueError("the grid has the same run twice")
+    return runs
+
+
+def _axes(grid: dict[str, Any]) -> dict[str, Any]:
+    """Options are a list by nature: a list of them is one value, a list of lists several."""
+    options = grid.get("options")
+    if not isinstance(options, list):
+        return grid
+    several = options if options and isinstance(options[0], list) else [options]
+    return {**grid, "options": [tuple(one) for one in several]}
+
+
+def run_name(settings: Settings) -> str:
+    """A name for the directory of a run, readable and its own.
+
+    Examples:
+        >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2))
+        'vae-dynamic-mnist-linear-3-carms-s-seed=2-steps=100'
+    """
+    parts = [str(getattr(settings, name)) for name in _NAMING]
+    parts.append(f"seed={settings.seed}")
+    usual = Settings()
+    others = [field.name for field in fields(Settings) if field.name not in (*_NAMING, "seed")]
+    for name in others:
+        value = getattr(settings, name)
+        if value != getattr(usual, name):
+            parts.append(f"{name}={_plain(value)}")
+    return "-".join(parts)
+
+
+def _plain(value: Any) -> str:
+    text = ",".join(value) if isinstance(value, tuple) else str(value)
+    return text.replace("/", "_")

@@ -1,0 +1,1 @@
+"""Training, evaluation and measurement of a model."""

@@ -1,0 +1,66 @@
+"""The log likelihood of a data set."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from carms.lab.data.datasets import Dataset
+from carms.lab.models.latent import LatentModel
+
+__all__ = ["OnPart", "binarised", "evaluate", "mean_bound"]
+
+OnPart = Callable[[int, int], None]
+"""Is told how many images are done, and of how many."""
+
+# Images that are evaluated at a time.
+CHUNK = 50
+
+
+def binarised(pixels: Tensor, generator: torch.Generator) -> Tensor:
+    """Ones with probability ``pixels / 255``, exactly, as floats."""
+    threshold = torch.randint(
+        255, pixels.shape, dtype=torch.uint8, device=pixels.device, generator=generator
+    )
+    return (threshold < pixels).float()
+
+
+def mean_bound(
+    model: LatentModel,
+    pixels: Tensor,
+    samples: int,
+    seed: int,
+    on_part: OnPart = lambda done, total: None,
+) -> tuple[float, float]:
+    """The bound over a data set with its Monte Carlo standard error."""
+    device = model.mean.device
+    stream = torch.Generator(device).manual_seed(seed)
+    found: list[Tensor] = []
+    for part in pixels.split(CHUNK):
+        images = binarised(part.to(device), stream)
+        found.append(model.bound(images, samples, stream).double())
+        on_part(len(found) * CHUNK, len(pixels))
+    bounds = torch.cat(found)
+    return bounds.mean().item(), (bounds.std() / len(bounds) ** 0.5).item()
+
+
+def evaluate(
+    model: LatentModel,
+    data: Dataset,
+    samples: int,
+    seed: int,
+    on_part: OnPart = lambda done, total: None,
+) -> dict[str, float]:
+    """Log likelihood bounds of the training and the test set."""
+    total = len(data.train) + len(data.test)
+    result: dict[str, float] = {}
+    before = 0
+    for name, pixels in (("train", data.train), ("test", data.test)):
+
+        def tell(done: int, of: int, before: int = before) -> None:
+            on_part(before + min(done, of), total)
+
+        bound, error = mean_bound(model, pixels, samples, seed, tell)
+        before += len(pixels)
+        result |= {f"{name}_log_likelihood": bound, f"{name}_standard_error": error}
+    return result

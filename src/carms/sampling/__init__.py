@@ -1,0 +1,1 @@
+"""Independent draws from categorical distributions, and what all couplings share."""

@@ -1,0 +1,182 @@
+"""The commands, as a user types them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from carms import __main__ as package
+from carms.lab.report.paper import printed
+from carms.lab.runs.settings import Settings
+
+
+def carms(*arguments, check=True, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "carms", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=check,
+        **environment,
+    )
+
+
+def test_help_suffices():
+    commands = carms("--help").stdout
+    names = ["vae", "complete", "evaluate", "plot", "report", "variance", "toy", "correlations"]
+    for name in [*names, "data"]:
+        assert name in commands
+    flags = carms("vae", "--help").stdout
+    for flag in ("--dataset", "--estimator", "--options", "--eval-samples", "--precision"):
+        assert flag in flags
+
+
+def test_version():
+    assert carms("--version").stdout == f"carms {version('carms')}, torch {version('torch')}\n"
+
+
+def test_a_reader_who_has_seen_enough():
+    shown, hidden = os.pipe()
+    os.close(shown)
+    command = [sys.executable, "-m", "carms", "--help"]
+    ended = subprocess.run(command, stdout=hidden, stderr=subprocess.PIPE, check=False)
+    os.close(hidden)
+    assert ended.returncode == 1
+    assert ended.stderr == b""
+
+
+@pytest.mark.parametrize(
+    "program", ["from carms.__main__ import main; main()", "import carms.estimators"]
+)
+def test_an_interrupt_while_importing(tmp_path, program):
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    source = Path(package.__file__).parents[1]
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, source)))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Only the command is quiet: whoever imports the library wants to know.
+    quiet = "main" in program
+    assert ended.returncode == (130 if quiet else -signal.SIGINT)
+    assert ("KeyboardInterrupt" in ended.stderr) != quiet
+
+
+def test_toy(tmp_path):
+    done = carms(
+        *("toy", "--problems", 2, "--replicates", 50, "--out", tmp_path / "toy.png"),
+        *("--estimators", "loorf", "carms-s"),
+    )
+    assert "carms-s" in done.stdout
+    assert (tmp_path / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_train_evaluate_and_draw(tmp_path):
+    run = tmp_path / "run"
+    flags = ("--dataset", "digits", "--categories", 4, "--steps", 30, "--log-every", 10)
+    done = carms("vae", *flags, "--eval-samples", 5, "--precision", "bfloat16", "--out", run)
+    assert "test log likelihood" in done.stdout
+    for name in ("reconstructions", "samples"):
+        assert (run / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "at step 30, 7 samples" in carms("evaluate", run, "--samples", 7).stdout
+    repetitions = ("--repetitions", 20, "--images", 3)
+    done = carms("variance", run, *repetitions, "--estimators", "loorf", "arsm")
+    assert "at step 30" in done.stdout
+    found = json.loads((run / "variance-30.json").read_text())["found"]
+    # One draw of arsm is what a run has, and worth as many evaluations as several samples.
+    assert [(one["estimator"], one["samples"]) for one in found] == [("loorf", 4), ("arsm", 1)]
+    done = carms("variance", run, "--step", 7, check=False)
+    assert "no checkpoint of step 7; it has 30" in done.stderr
+    assert done.returncode == 1
+
+
+def test_complete(tmp_path):
+    run = tmp_path / "run"
+    flags = ("--dataset", "digits", "--categories", 4, "--steps", 30, "--log-every", 10)
+    done = carms("complete", *flags, "--eval-samples", 5, "--out", run)
+    assert "test log likelihood" in done.stdout
+    assert (run / "completions.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((run / "config.json").read_text())["task"] == "complete"
+    other = carms("vae", *flags, "--eval-samples", 5, "--out", run, check=False)
+    assert "task: 'complete' there, 'vae' now" in other.stderr
+
+
+def test_correlations(tmp_path):
+    done = carms("correlations", "--probs", 1, 2, 3, "--out", tmp_path / "correlations.png")
+    assert "Gumbel-max, Dirichlet" in done.stdout
+    assert (tmp_path / "correlations.png").read_bytes().startswith(b"\x89PNG")
+    bad = carms("correlations", "--probs", 1, 0, check=False)
+    assert "at least two positive numbers" in bad.stderr
+
+
+def test_the_tables_of_the_paper():
+    def cell(part, **changes):
+        return printed(Settings(**{"categories": 3, "estimator": "loorf", **changes}), part)
+
+    assert cell("test", network="linear").mean == -105.17
+    assert cell("train", task="complete").mean == -58.19
+    assert cell("test", network="linear", latents=7) is None
+    assert cell("test", network="linear", samples=2) is None
+    assert cell("test", estimator="carms-i", options=("orderings=one",)) is None
+    assert cell("test", dataset="digits") is None
+    assert cell("test", estimator="unord", categories=10, samples=10) is None
+    assert cell("test", estimator="unord", categories=10) is not None
+    assert cell("test", dataset="omniglot", task="complete") is None
+    assert cell("test", dataset="omniglot", task="complete", upright=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("vae", "--threads", 0), "threads must be at least 1, got 0"),
+        (("vae", "--device", "foo"), "device 'foo' cannot be used here"),
+        (("evaluate", "--samples", -5), "samples must be at least 1, got -5"),
+        (("toy", "--problems", 0), "a problem and 2 replicates at least"),
+        (("toy", "--estimators", "loorf", "loorf"), "give each estimator once"),
+    ],
+    ids=range(5),
+)
+def test_bad_numbers(tmp_path, arguments, message):
+    command, *flags = arguments
+    out = ("--out", tmp_path / "run")
+    if command == "vae":
+        out += ("--dataset", "digits")
+    elif command == "evaluate":
+        out = (tmp_path / "run",)
+    done = carms(command, *flags, *out, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_is_not_there(tmp_path):
+    for command in ("evaluate", "plot"):
+        done = carms(command, tmp_path / "nothing", check=False)
+        assert done.returncode == 1
+        assert "no run in" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("action", ["list", "verify"])
+def test_data(tmp_path, action, monkeypatch):
+    monkeypatch.setenv("CARMS_DATA", str(tmp_path))
+    name = () if action == "list" else ("dynamic-mnist",)
+    done = carms("data", action, *name, check=False)
+    assert "missing" in done.stdout
+    assert done.returncode == (0 if action == "list" else 1)
+
+
+def test_data_that_is_not_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("CARMS_DATA", str(tmp_path / "none"))
+    done = carms("vae", "--dataset", "dynamic-mnist", "--out", tmp_path / "run", check=False)
+    assert done.returncode == 1
+    assert "carms data fetch dynamic-mnist" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
