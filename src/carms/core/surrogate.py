@@ -3,7 +3,21 @@
 import torch
 from torch import Tensor
 
-__all__ = ["put_gradient", "with_gradient_of"]
+__all__ = ["put_gradient", "with_gradient_of", "zeros_with_gradient_of"]
+
+
+def zeros_with_gradient_of(term: Tensor) -> Tensor:
+    """Zeros of the shape of ``term``, whose backward pass is that of ``term``.
+
+    A product with them has the gradient of a product with ``term``, but does not overflow where
+    ``term`` is large.
+    """
+    return term - term.detach()
+
+
+def with_gradient_of(value: Tensor, term: Tensor) -> Tensor:
+    """``value``, whose backward pass is also that of ``term``."""
+    return value + zeros_with_gradient_of(term).to(value.dtype)
 
 
 def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
@@ -12,12 +26,5 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     Nothing is put on a logit of ``-inf``, whose category does not exist.
     """
     wide = logits.to(gradient.dtype)
-    still = wide.detach()
-    # Zeros with a graph: a product with the logits themselves would overflow where they are large.
-    zeros = torch.where(still.isneginf(), 0, wide - still)
+    zeros = torch.where(wide.isneginf(), 0, zeros_with_gradient_of(wide))
     return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
-
-
-def with_gradient_of(value: Tensor, term: Tensor) -> Tensor:
-    """``value``, whose backward pass is also that of ``term``."""
-    return value + (term - term.detach()).to(value.dtype)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from carms.core.surrogate import zeros_with_gradient_of
 from carms.estimators.families.hard_samples import HardSamples
 from carms.estimators.registry import register
 
@@ -16,7 +17,7 @@ def softmax_slope(logits: Tensor, probs: Tensor) -> Tensor:
     probs = probs.detach()
     exists = torch.where(probs > 0, logits, 0)
     line = probs * (exists - (probs * exists).sum(-1, keepdim=True))
-    return line - line.detach()
+    return zeros_with_gradient_of(line)
 
 
 @register("straight-through")

@@ -6,6 +6,7 @@ from torch import Tensor
 from carms.copulas import Circular
 from carms.core.checks.tensors import check_floats, check_place
 from carms.core.pairs import pair_index
+from carms.core.surrogate import with_gradient_of
 from carms.sequences.gaps import gaps_between
 from carms.sequences.pieces import Pieces
 from carms.sequences.record import Rollouts
@@ -91,7 +92,7 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
     hint = "; of those of its tokens, take the sum over the mask of the rollouts"
     _check_per_rollout("log_probs", log_probs, ratio, hint)
     term = (weights * log_probs).mean(-1)
-    return rewards.mean(-1) + (term - term.detach()).to(rewards.dtype)
+    return with_gradient_of(rewards.mean(-1), term)
 
 
 def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number
 from carms.core.dtypes import computing_dtype
+from carms.core.surrogate import with_gradient_of
 from carms.estimators.families.relaxation import check_dependence
 from carms.sampling.gumbel import exponentials, perturbed
 from carms.subsets.base import Draw, SubsetEstimator, indicator
@@ -70,7 +71,7 @@ class StraightThrough(Relaxed):
     name = "straight-through"
 
     def _seen(self, soft: Tensor, items: Tensor) -> Tensor:
-        return indicator(items, soft) + (soft - soft.detach())
+        return with_gradient_of(indicator(items, soft), soft)
 
 
 def relaxed_top_k(noisy: Tensor, size: int, temperature: float) -> Tensor:

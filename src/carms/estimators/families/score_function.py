@@ -6,6 +6,7 @@ from torch import Tensor
 
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.softmax import log_softmax
+from carms.core.surrogate import zeros_with_gradient_of
 from carms.core.variables import probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.drawing import Drawing, own_values
@@ -27,8 +28,7 @@ class ScoreFunction(Drawing):
         wide = logits.to(computing_dtype(logits.dtype))
         scores = wide if self.centred else log_softmax(wide)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
-        # Zeros with a graph: a product with the scores themselves would overflow if they are large.
-        zeros = picked - picked.detach()
+        zeros = zeros_with_gradient_of(picked)
         term = (zeros * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
         return value + term.to(value.dtype)
 
