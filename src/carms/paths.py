@@ -115,7 +115,7 @@ class Paths:
         fixed = values.detach()
         for draw in self._layers:
             if draw.variables.logits.ndim == draw.indices.ndim:  # shared: no dimension of samples
-                value = self._estimator._with_gradient(value, draw, fixed, None)
+                value = self._estimator.with_gradient(value, draw, fixed, None)
             else:
                 value = with_gradient_of(value, self._leave_one_out(draw, fixed))
         return value

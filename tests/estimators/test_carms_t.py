@@ -14,8 +14,10 @@ from helpers import (
 from torch.distributions import Bernoulli
 
 import carms
-from carms.estimators.carms_t import CarmsT, _change_one, _trapezoid
+from carms.estimators.carms_t import CarmsT
 from carms.estimators.families.cross_fit import Past, cross_fit, moments
+from carms.estimators.families.neighbours import change_one
+from carms.estimators.families.trapezoid import trapezoid
 
 REPLICATES = 200_000
 
@@ -141,7 +143,7 @@ def test_the_trapezoid_is_exact_on_quadratics_and_only_there():
         (slopes,) = torch.autograd.grad(f(points).sum(), points)
         chances = (probs * points.detach()).sum(-1).prod(-1)
         parts = [
-            chance * _trapezoid(probs, z[None], h[None])
+            chance * trapezoid(probs, z[None], h[None])
             for chance, z, h in zip(chances, points.detach(), slopes, strict=True)
         ]
         expected = true_gradient(f, probs)[1]
@@ -156,8 +158,8 @@ def test_neighbours_find_nothing_to_mend_in_a_quadratic():
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     base = draw.z[: estimator.base].detach().requires_grad_()
     (slopes,) = torch.autograd.grad(quadratic(base).sum(), base)
-    trapezoid = _trapezoid(logits.detach().softmax(-1), base.detach(), slopes)
-    torch.testing.assert_close(gradient, trapezoid)
+    by_slopes = trapezoid(logits.detach().softmax(-1), base.detach(), slopes)
+    torch.testing.assert_close(gradient, by_slopes)
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (7,), (2, 3)])
@@ -266,7 +268,7 @@ def test_few_neighbours_of_a_certain_variable():
     # Chosen in proportion to the probability to change: the certain one never.
     probs = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]).expand(1000, 2, 3)
     z = torch.tensor([0, 2]).expand(3, 1000, 2)
-    changed, reach, _ = _change_one(probs, z, generator(0))
+    changed, reach, _ = change_one(probs, z, generator(0))
     assert (changed[..., 0] == 1).all()
     assert (changed[..., 1] == 2).all()
     torch.testing.assert_close(reach, torch.full_like(reach, 0.5))

@@ -55,7 +55,7 @@ class Arms(ScoreFunction):
         # Where two samples cannot differ there is nothing to correct.
         return indices, Memory(torch.where(differ > 0, both / differ, 0).to(probs.dtype))
 
-    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return less_mean(fz) * draw.memory.ratio / (self.samples - 1)
 
 
@@ -90,7 +90,7 @@ class Disarm(ScoreFunction):
         ratio = torch.maximum(zero, 1 - zero) * differ
         return indices.flatten(0, 1), Memory(ratio.to(probs.dtype))
 
-    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         first, second = fz.unflatten(0, (2, -1))
         half = (first - second) * draw.memory.ratio / self.samples
         return torch.cat((half, -half))

@@ -86,7 +86,7 @@ class Arsm(Direct):
         # Of what is certain the expectation is zero: no need for noise around it.
         return gradient * possible / (categories * self.samples)
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return self._all_values(draw, fz.unsqueeze(-1)).mean((0, 1)).squeeze(-1)
 
     def _all_values(self, draw: Draw[Memory], fz: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ class Carms(ScoreFunction):
         indices, ratio = self.coupling.draw_unchecked(repeated, generator)
         return indices.flatten(0, 1), Memory(ratio)
 
-    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         count = self.coupling.samples
         first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
         difference = (first - second) / (count * (count - 1) * self.groups)

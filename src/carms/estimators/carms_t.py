@@ -1,7 +1,7 @@
 """The antithetic trapezoid: CARMS that also looks at the slopes of ``f``."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,17 +10,17 @@ from torch.autograd.function import once_differentiable
 from carms.copulas import Circular
 from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function, holds
-from carms.core.dtypes import plain_numerics, precise_dtype
+from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot as as_one_hot
-from carms.core.pairs import take_pairs, weights_from_pairs
-from carms.core.random import uniform
 from carms.core.surrogate import put_gradient
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
 from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past
+from carms.estimators.families.neighbours import change_one
 from carms.estimators.families.relaxation import check_dependence
 from carms.estimators.families.slopes import leaf, no_transforms, slope, wants_gradient
+from carms.estimators.families.trapezoid import Memory, base_and_terms, sources
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 
@@ -29,25 +29,6 @@ __all__ = ["CarmsT"]
 # Share of the neighbours in the value. They have to be in it for its backward pass to bring their
 # slopes, but would spoil the balance of the coupled samples.
 _SHARE = 2.0**-10
-
-
-class Memory(NamedTuple):
-    """What a draw of ``carms-t`` remembers beside its samples.
-
-    Attributes:
-        probs: ``[*batch, D, C]``.
-        ratio: ``[B (B - 1) / 2, *batch, D]`` of the pairs of base samples.
-        weights: ``[N, *batch]`` of the evaluations in the value; they add up to one.
-        reach: ``[K, *batch]``, the expected number of variables that a fresh draw would change.
-        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls; empty where there
-            is a batch.
-    """
-
-    probs: Tensor
-    ratio: Tensor
-    weights: Tensor
-    reach: Tensor
-    past: Tensor
 
 
 @register("carms-t")
@@ -183,11 +164,12 @@ class CarmsT(Estimator):
                 ratio = probs.new_ones(0, *probs.shape[:-1])
             else:
                 indices, ratio = self._coupling.draw_unchecked(probs, generator)
-            changed, reach, accepted = _change_one(probs, self._sources(indices), generator)
-            weights = self._weights(accepted.to(probs.dtype))
-            past = self.past.of(probs)
-            memory = Memory(probs, ratio, weights, reach.to(probs.dtype), past)
-            return torch.cat((indices, changed)), memory
+            origins = sources(indices, self.base, self.neighbours)
+            changed = change_one(probs, origins, generator)
+            weights = self._weights(changed.accepted.to(probs.dtype))
+            reach, past = changed.reach.to(probs.dtype), self.past.of(probs)
+            memory = Memory(probs, ratio, weights, reach, past)
+            return torch.cat((indices, changed.indices)), memory
 
     def _weights(self, accepted: Tensor) -> Tensor:
         """Weights ``[N, *batch]`` of the evaluations in the value. Base samples have equal parts,
@@ -202,12 +184,6 @@ class CarmsT(Estimator):
             weights[: len(rest)].add_(share).sub_(rest, alpha=share)
         return weights
 
-    def _sources(self, samples: Tensor) -> Tensor:
-        """Of ``samples [B, ...]`` or more, the base sample ``[K, ...]`` of each neighbour."""
-        if self.neighbours <= self.base:
-            return samples[: self.neighbours]
-        return samples[torch.arange(self.neighbours, device=samples.device) % self.base]
-
     def _gradient(self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor) -> Tensor:
         """The estimate ``[*batch, D, C]``.
 
@@ -217,7 +193,7 @@ class CarmsT(Estimator):
             values: ``[N, *batch]``, less that of the first sample.
             slopes: ``[N, *batch, D, C]``, derivatives of the values.
         """
-        probs, base = memory.probs, self.base
+        probs = memory.probs
         z, slopes = z.to(probs.dtype), slopes.to(probs.dtype)
         if holds(lambda: not math.isfinite(slopes.sum())):
             # The slopes of what never happens do not matter.
@@ -227,27 +203,7 @@ class CarmsT(Estimator):
                     f"{self} needs finite slopes of f at its samples, got NaN or infinite ones; "
                     "loorf and carms-s take any f"
                 )
-        trapezoid = _trapezoid(probs, z[:base], slopes[:base])
-        change = self._sources(z) - z[base:]
-        by_slopes = ((self._sources(slopes) + slopes[base:]) * change).sum((-2, -1)) / 2
-        both = torch.stack((by_slopes, self._sources(values) - values[base:]))
-        both = (both * (memory.reach / (2 * self.neighbours)))[..., None, None]
-        seen_slopes, seen_values = (both * change).sum(1)
-        terms = [trapezoid - seen_slopes]
-        if base == 1:
-            pairs = seen_values
-        else:
-            pairs = self._pairs(memory, z[:base], values[:base])
-            terms.append(seen_values - pairs)
-        return self.past.combine(pairs, terms, memory.past)
-
-    def _pairs(self, memory: Memory, z: Tensor, values: Tensor) -> Tensor:
-        """The estimate of ``carms-s`` on the base samples."""
-        first, second = take_pairs(values)
-        difference = (first - second) / (self.base * (self.base - 1))
-        weights = weights_from_pairs(difference.unsqueeze(-1) * memory.ratio, self.base)
-        found: Tensor = (weights.unsqueeze(-1) * z).sum(0)
-        return found
+        return self.past.combine(*base_and_terms(memory, z, values, slopes), memory.past)
 
 
 class _OnePass(torch.autograd.Function):
@@ -283,48 +239,3 @@ class _OnePass(torch.autograd.Function):
 def _finite(values: Tensor) -> Tensor:
     """Zero in the place of what is not finite."""
     return torch.nan_to_num(values, 0, 0, 0)
-
-
-def _trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
-    """``mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, ``[*batch, D, C]``."""
-    own = (z * slopes).sum(-1)
-    mean = (probs * slopes).sum(-1)
-    chosen = ((own - mean).unsqueeze(-1) * z).sum(0)
-    rest = slopes.sum(0).sub_(own.sum(0).unsqueeze(-1))
-    return chosen.addcmul_(probs, rest).div_(2 * len(z))
-
-
-def _change_one(
-    probs: Tensor, z: Tensor, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Change one variable of each of ``z [K, *batch, D]`` to another category.
-
-    Variable and category are drawn together, in proportion to the probabilities of all categories
-    but those of ``z``: a variable as often as a fresh draw would change it. The changed samples
-    come at the rate of the original ones if each is accepted with the probability of a Metropolis
-    step.
-
-    Returns:
-        The changed samples ``[K, *batch, D]``, the sum ``[K, *batch]`` of the probabilities to
-        change, and the probability ``[K, *batch]`` of acceptance.
-    """
-    count, *batch, variables = z.shape
-    categories, wide = probs.shape[-1], precise_dtype(probs.device)
-    u = uniform(batch, generator, wide, probs.device)
-    if not variables:
-        return z, u.new_zeros(count, *batch), u.new_zeros(count, *batch)
-    if count > 1:
-        # One random number for all, spread evenly: they tend to change different variables.
-        u = torch.stack([(u + k / count).frac_() for k in range(count)])
-    p, index = probs.expand(count, *probs.shape), z.unsqueeze(-1)
-    own, others = p.gather(-1, index).squeeze(-1), p.scatter(-1, index, 0).flatten(-2)
-    ends = others.cumsum(-1, dtype=wide)
-    reach = ends[..., -1:]
-    target = reach * u.unsqueeze(-1)
-    cell = torch.searchsorted(ends, target, right=True).clamp_max_(others.shape[-1] - 1)
-    place = cell // categories
-    # What is certain does not change.
-    after = torch.where(target > 0, cell % categories, z.gather(-1, place))
-    reach_after = reach + own.gather(-1, place) - others.gather(-1, cell)
-    most = torch.maximum(reach, reach_after).clamp_min_(torch.finfo(wide).tiny)
-    return z.scatter(-1, place, after), reach.squeeze(-1), (reach / most).squeeze(-1)

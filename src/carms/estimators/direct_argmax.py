@@ -70,5 +70,5 @@ class DirectArgmax(Direct):
         before = z.unsqueeze(-1) == categories
         return (winner.to(fz.dtype) - before.to(fz.dtype)).mean(0) / self.epsilon
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)

@@ -77,5 +77,5 @@ class FiniteDifference(Direct):
         gradient: Tensor = (slope.unsqueeze(-1) * sign).mean(0) * possible
         return gradient
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)

@@ -70,7 +70,7 @@ class Indecater(Direct):
             return torch.zeros_like(probs)
         return summed_gradient(self._table(draw, fz), probs)
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         if draw.indices.shape[-1] == 0:
             return fz.mean(0)
         probs = draw.memory.probs

@@ -58,7 +58,7 @@ class LocalExpectation(Direct):
         table = neighbour_table(fz, z, probs.shape[-1])
         return summed_gradient(table, probs)
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, probs = draw.memory
         if z.shape[-1] == 0:
             return fz.mean(0)

@@ -34,5 +34,5 @@ class Loorf(ScoreFunction):
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
         return independent_samples(probs, self.samples, generator), None
 
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
         return less_mean(fz) / (self.samples - 1)

@@ -70,7 +70,7 @@ class MeasureValued(Direct):
         p = _normalised(probs)
         return ((p * (1 - p)).to(fz.dtype) * (table - table.gather(-1, other))).mean(0)
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)
 
 

@@ -76,5 +76,5 @@ class MuProp(ControlVariate):
             exact = p * (slopes[0] - (p * slopes[0]).sum(-1, keepdim=True))
             return (rest * score).mean(0) + exact
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return fz[1:].mean(0)

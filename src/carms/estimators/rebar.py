@@ -166,5 +166,5 @@ class Rebar(ControlVariate):
                 stacklevel=2,
             )
 
-    def _value(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)

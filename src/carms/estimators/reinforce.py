@@ -60,7 +60,7 @@ class Reinforce(ScoreFunction):
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
         return independent_samples(probs, self.samples, generator), None
 
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
         if isinstance(self.baseline, str):
             past = self._total / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
             fz = fz - past.to(fz)

@@ -87,12 +87,12 @@ class Unord(ScoreFunction):
             second = torch.nn.functional.pad(second, (0, missing, 0, missing))
         return beam.movedim(-2, 0).contiguous(), Memory(weight.movedim(-1, 0), second)
 
-    def _weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         weight, second = draw.memory
         baseline = torch.einsum("...nm,m...d->n...d", second, fz.to(second.dtype))
         return weight.unsqueeze(-1) * (fz - baseline)
 
-    def _value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return (draw.memory.weight.to(fz.dtype) * fz).sum(0)
 
 

@@ -140,7 +140,7 @@ class ScoreFunction(SubsetEstimator):
             return Draw(self, logits, *self._draw(wide, generator))
 
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        value = self._value(draw, fz)
+        value = self.value(draw, fz)
         if not torch.is_grad_enabled() or not draw.logits.requires_grad:
             return value
         with plain_numerics(fz):
@@ -158,7 +158,7 @@ class ScoreFunction(SubsetEstimator):
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
         """Weights ``[N, *batch]`` of the derivatives."""
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def value(self, draw: Draw, fz: Tensor) -> Tensor:
         """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
         return fz.mean(0)
 

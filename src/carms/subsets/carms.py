@@ -90,7 +90,7 @@ class Carms(ByCategories):
         found = advantages(fz.reshape(self.samples, -1).T, draw.memory) / self.samples
         return found.T.reshape(fz.shape)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def value(self, draw: Draw, fz: Tensor) -> Tensor:
         return fz.mean(0)
 
 

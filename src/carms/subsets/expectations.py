@@ -1,4 +1,4 @@
-"""Estimators by name, and the doors to them."""
+"""Estimators of subsets by name, and the functions that use them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -81,9 +81,8 @@ def expectation(
         >>> logits.grad.shape
         torch.Size([10])
     """
-    made = make(estimator, size, samples=samples, ordered=ordered, **options)
-    # In eval mode, since nobody could use what it learned.
-    return made.eval().expectation(f, logits, generator)
+    draw = sample(logits, size, samples, ordered, estimator, generator, **options)
+    return surrogate(draw, f(draw.z))
 
 
 def sample(
@@ -95,7 +94,10 @@ def sample(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Draw:
-    """The first half of ``expectation``, where ``f`` cannot be a callback.
+    """Draw for the first half of ``expectation``, whose arguments these are.
+
+    For code in which ``f`` cannot be a function: evaluate it on ``draw.z``, and give the values to
+    ``surrogate``.
 
     Examples:
         >>> logits = torch.zeros(10, requires_grad=True)
@@ -105,11 +107,15 @@ def sample(
         >>> surrogate(draw, draw.z[..., :5].sum(-1)).backward()
     """
     made = make(estimator, size, samples=samples, ordered=ordered, **options)
-    return made.sample(logits, generator)
+    # In eval mode, since nobody could use what it learned.
+    return made.eval().sample(logits, generator)
 
 
 def surrogate(draw: Draw, fz: Tensor) -> Tensor:
-    """The second half of ``expectation``: value and gradients ``[*batch]`` from a draw and the
-    values ``fz [N, *batch]`` of ``f`` on it.
+    """Value ``[*batch]`` with the gradients of ``expectation``, its second half.
+
+    Args:
+        draw: from ``sample``.
+        fz: values ``[N, *batch]`` of ``f`` at ``draw.z``.
     """
     return draw.maker.surrogate(draw, fz)

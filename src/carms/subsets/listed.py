@@ -11,7 +11,7 @@ from torch import Tensor
 from carms.core.dtypes import precise_dtype
 from carms.core.memo import constant
 from carms.core.variables import Variables
-from carms.estimators import base as categorical
+from carms.estimators import Draw as CategoricalDraw
 from carms.estimators.exact import MAX_CONFIGURATIONS
 from carms.estimators.families.score_function import ScoreFunction as OverCategories
 from carms.estimators.unord import Unord as UnordOfCategories
@@ -119,16 +119,16 @@ class Exact(Listed):
         probs: Tensor = draw.memory
         return probs * fz
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def value(self, draw: Draw, fz: Tensor) -> Tensor:
         probs: Tensor = draw.memory
         return (probs.to(fz.dtype) * fz).sum(0)
 
 
 class Category(NamedTuple):
-    """What a draw of ``ByCategories`` remembers: who drew the category, and what."""
+    """What a draw of ``ByCategories`` remembers: the draw of the category, and its estimator."""
 
     estimator: OverCategories
-    draw: categorical.Draw
+    draw: CategoricalDraw
 
 
 class ByCategories(Listed):
@@ -138,8 +138,7 @@ class ByCategories(Listed):
         items, each = self._list(logits)
         variable = Variables(each.movedim(0, -1).unsqueeze(-2))
         estimator = self._over_categories(len(items))
-        drawn = estimator._draw(variable.logits.softmax(-1), generator)
-        draw = categorical.Draw(estimator, variable, *drawn)
+        draw = estimator.draw_unchecked(variable, variable.logits.softmax(-1), generator)
         return items[draw.indices.squeeze(-1)], Category(estimator, draw)
 
     @abstractmethod
@@ -147,12 +146,12 @@ class ByCategories(Listed):
         """The estimator for a variable of ``total`` categories."""
 
     def weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        estimator, category = draw.memory
-        return estimator._weights(category, fz.unsqueeze(-1)).squeeze(-1)  # type: ignore[no-any-return]
+        category: Category = draw.memory
+        return category.estimator.weights(category.draw, fz.unsqueeze(-1)).squeeze(-1)
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
-        estimator, category = draw.memory
-        return estimator._value(category, fz)  # type: ignore[no-any-return]
+    def value(self, draw: Draw, fz: Tensor) -> Tensor:
+        category: Category = draw.memory
+        return category.estimator.value(category.draw, fz)
 
 
 class Unord(ByCategories):

@@ -27,7 +27,7 @@ class ControlVariate(Estimator):
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)
-        value = self._value(draw, fz)
+        value = self.value(draw, fz)
         if not wants_gradient(draw.variables.logits):
             return value
         with torch.autocast(fz.device.type, enabled=False):
@@ -52,7 +52,7 @@ class ControlVariate(Estimator):
         the parameters that are learned.
         """
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def value(self, draw: Draw, fz: Tensor) -> Tensor:
         """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
         return fz.mean(0)
 

@@ -16,7 +16,7 @@ __all__ = ["Direct"]
 class Direct(Drawing):
     """Estimators that give the gradient of all logits as a tensor of their shape."""
 
-    def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
+    def with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
         logits = draw.variables.logits
         with plain_numerics(logits):
             dtype = torch.promote_types(computing_dtype(fz.dtype), logits.dtype)

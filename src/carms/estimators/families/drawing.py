@@ -20,24 +20,30 @@ class Drawing(Estimator):
         variables = Variables.of(logits)
         self._check_categories(variables.logits.shape[-1])
         with plain_numerics(variables.logits):
-            return Draw(self, variables, *self._draw(probabilities(variables.logits), generator))
+            return self.draw_unchecked(variables, probabilities(variables.logits), generator)
+
+    def draw_unchecked(
+        self, variables: Variables, probs: Tensor, generator: torch.Generator | None
+    ) -> Draw:
+        """``sample`` for variables whose ``probs [*batch, D, C]`` are known to be good."""
+        return Draw(self, variables, *self._draw(probs, generator))
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)
-        value = self._value(draw, fz if terms is None else fz.sum(-1))
+        value = self.value(draw, fz if terms is None else fz.sum(-1))
         if not torch.is_grad_enabled():
             return value
-        return self._with_gradient(value, draw, fz.detach(), terms)
+        return self.with_gradient(value, draw, fz.detach(), terms)
 
     @abstractmethod
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
         """Indices ``[N, *batch, D]`` and what to remember, from ``probs [*batch, D, C]``."""
 
     @abstractmethod
-    def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
+    def with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
         """The value, whose backward pass also puts the estimate on the logits."""
 
-    def _value(self, draw: Draw, fz: Tensor) -> Tensor:
+    def value(self, draw: Draw, fz: Tensor) -> Tensor:
         """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
         return fz.mean(0)
 

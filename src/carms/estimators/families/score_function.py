@@ -21,10 +21,10 @@ class ScoreFunction(Drawing):
     of the probabilities drops out.
     """
 
-    def _with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
+    def with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
         logits = draw.variables.logits
         with plain_numerics(logits):
-            weights = self._weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
+            weights = self.weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
         wide = logits.to(computing_dtype(logits.dtype))
         scores = wide if self.centred else log_softmax(wide)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
@@ -37,12 +37,12 @@ class ScoreFunction(Drawing):
         fz = self._check_values(draw, fz, terms).detach()
         with plain_numerics(fz):
             probs = probabilities(draw.variables.logits)
-            weights = self._weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
+            weights = self.weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
             score = draw.one_hot(probs.dtype) - probs
             return len(fz) * weights.unsqueeze(-1) * score
 
     @abstractmethod
-    def _weights(self, draw: Draw, fz: Tensor) -> Tensor:
+    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
         """Weights ``[N, *batch, D]``, or ``[N, *batch, 1]`` where all variables share them, from
         the ``own_values`` of the variables.
         """

@@ -1,0 +1,90 @@
+"""The trapezoid rule for differences of ``f``, and neighbours that measure what it leaves out."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carms.core.pairs import take_pairs, weights_from_pairs
+
+__all__ = ["Memory", "base_and_terms", "sources", "trapezoid"]
+
+
+class Memory(NamedTuple):
+    """What a draw of ``carms-t`` remembers beside its B base samples and K neighbours.
+
+    Attributes:
+        probs: ``[*batch, D, C]``.
+        ratio: ``[B (B - 1) / 2, *batch, D]`` of the pairs of base samples.
+        weights: ``[B + K, *batch]`` of the evaluations in the value; they add up to one.
+        reach: ``[K, *batch]``, the expected number of variables that a fresh draw would change.
+        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls; empty where there
+            is a batch.
+    """
+
+    probs: Tensor
+    ratio: Tensor
+    weights: Tensor
+    reach: Tensor
+    past: Tensor
+
+
+def base_and_terms(
+    memory: Memory, z: Tensor, values: Tensor, slopes: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """An estimate ``A [*batch, D, C]`` of the gradient, and terms of mean zero to add to it.
+
+    The terms are ``T - T'`` and, if there is more than one base sample, ``F' - A``, in the names
+    of ``carms-t``.
+
+    Args:
+        memory: what the draw remembers.
+        z: ``[B + K, *batch, D, C]``, one-hot.
+        values: ``[B + K, *batch]``, less that of the first sample.
+        slopes: ``[B + K, *batch, D, C]``, derivatives of the values.
+    """
+    neighbours = len(memory.reach)
+    base = len(z) - neighbours
+    change = sources(z, base, neighbours) - z[base:]
+    both_slopes = sources(slopes, base, neighbours) + slopes[base:]
+    by_slopes = (both_slopes * change).sum((-2, -1)) / 2
+    by_values = sources(values, base, neighbours) - values[base:]
+    both = torch.stack((by_slopes, by_values)) * (memory.reach / (2 * neighbours))
+    seen_slopes, seen_values = (both[..., None, None] * change).sum(1)
+    terms = [trapezoid(memory.probs, z[:base], slopes[:base]) - seen_slopes]
+    if base == 1:
+        return seen_values, terms
+    pairs = _pair_estimate(memory.ratio, z[:base], values[:base])
+    return pairs, [*terms, seen_values - pairs]
+
+
+def sources(samples: Tensor, base: int, neighbours: int) -> Tensor:
+    """The base sample ``[K, ...]`` of each neighbour, from ``samples [B, ...]`` or more."""
+    if neighbours <= base:
+        return samples[:neighbours]
+    return samples[torch.arange(neighbours, device=samples.device) % base]
+
+
+def trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
+    """``mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, ``[*batch, D, C]``.
+
+    Args:
+        probs: ``p [*batch, D, C]``.
+        z: ``[N, *batch, D, C]``, one-hot; i is the category of sample n.
+        slopes: ``h [N, *batch, D, C]``, derivatives of ``f`` there.
+    """
+    own = (z * slopes).sum(-1)
+    mean = (probs * slopes).sum(-1)
+    chosen = ((own - mean).unsqueeze(-1) * z).sum(0)
+    rest = slopes.sum(0).sub_(own.sum(0).unsqueeze(-1))
+    return chosen.addcmul_(probs, rest).div_(2 * len(z))
+
+
+def _pair_estimate(ratio: Tensor, z: Tensor, values: Tensor) -> Tensor:
+    """The estimate ``[*batch, D, C]`` of ``carms-s`` on the base samples."""
+    base = len(z)
+    first, second = take_pairs(values)
+    difference = (first - second) / (base * (base - 1))
+    weights = weights_from_pairs(difference.unsqueeze(-1) * ratio, base)
+    found: Tensor = (weights.unsqueeze(-1) * z).sum(0)
+    return found
