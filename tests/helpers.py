@@ -46,6 +46,15 @@ def rows(name: str, samples: int, variables: int, categories: int) -> int | None
     return carms.make(name, samples=samples).evaluations(variables, categories)
 
 
+def expectation(f, logits, name, samples=4, generator=None, **options):
+    """``carms.expectation``, also of an estimator that has to be trained first, untrained."""
+    if not carms.estimators.find(name).stateful:
+        return carms.expectation(f, logits, name, samples, generator, **options)
+    call = {key: options.pop(key) for key in ("one_hot", "terms") if key in options}
+    made = carms.make(name, samples=samples, **options).eval()
+    return made.expectation(f, logits, generator, **call)
+
+
 def differentiates(name: str) -> bool:
     """Whether it takes derivatives itself, which neither the compiler nor ``vmap`` allows."""
     return isinstance(carms.make(name, samples=4), ControlVariate)
@@ -356,8 +365,8 @@ def gumbel_table(samples: int, probs: list[float], level: int = 60) -> np.ndarra
     return table
 
 
-def logits_of(*shape, seed=0):
-    return torch.randn(shape, generator=generator(seed), dtype=torch.float64, requires_grad=True)
+def logits_of(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(shape, generator=generator(seed), dtype=dtype, requires_grad=True)
 
 
 def gradient_of(estimator, f, logits, seed=1):

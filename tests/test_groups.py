@@ -2,7 +2,15 @@
 
 import pytest
 import torch
-from helpers import BINARY_ONLY, RandomTable, configurations, generator, logits_of, replicate
+from helpers import (
+    BINARY_ONLY,
+    RandomTable,
+    configurations,
+    expectation,
+    generator,
+    logits_of,
+    replicate,
+)
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
 import carms
@@ -128,8 +136,8 @@ def test_indices_instead_of_one_hot(name, flat):
         assert [each.shape[-1] for each in indices] == [2, 1, 1]
         return table_of(*indices)
 
-    value = carms.expectation(of_indices, as_groups(flat), name, 4, generator(1), one_hot=False)
-    dense = carms.expectation(f, as_groups(flat), name, 4, generator(1))
+    value = expectation(of_indices, as_groups(flat), name, 4, generator(1), one_hot=False)
+    dense = expectation(f, as_groups(flat), name, 4, generator(1))
     torch.testing.assert_close(value, dense, rtol=1e-12, atol=1e-12)
 
 

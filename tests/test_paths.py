@@ -306,7 +306,9 @@ def test_empty_batch_and_no_variables():
         assert torch.autograd.grad(value.sum(), logits)[0].shape == shape
 
 
-@pytest.mark.parametrize("name", ["exact", "reinforce", "unord", "double-cv", "relax", "indecater"])
+@pytest.mark.parametrize(
+    "name", ["exact", "reinforce", "unord", "double-cv", "muprop", "indecater"]
+)
 def test_estimators_that_do_not_compare_their_samples(name):
     message = rf"must compare its samples with each other, as .*carms-s.*loorf do, got {name}"
     with pytest.raises(ValueError, match=message):

@@ -9,6 +9,7 @@ from helpers import (
     RandomTable,
     configurations,
     dirichlet_probs,
+    expectation,
     generator,
     logits_of,
     replicate,
@@ -314,7 +315,7 @@ def raises(kind, message, f=one_each, name="loorf", logits=None, **options):
     """Exactly one error, not the consequence of another."""
     logits = torch.zeros(5, 3, 2) if logits is None else logits
     with pytest.raises(kind, match=message) as caught:
-        carms.expectation(f, logits, name, samples=4, **options)
+        expectation(f, logits, name, samples=4, **options)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 

@@ -79,8 +79,9 @@ def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, 
         return estimator
     made = make(estimator, **{"samples": DEFAULT_SAMPLES, **options})
     if made.stateful:
+        train = ", train its parameters()" if made.learned else ""
         raise ValueError(
             f"{made} learns from call to call: make it once with "
-            f"carms.make({estimator!r}, ...) and pass the object"
+            f"carms.make({estimator!r}, ...){train} and pass the object"
         )
     return made.eval()  # nobody could use what it learned

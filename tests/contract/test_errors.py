@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers import BINARY_ONLY, PAIRS, rows
+from helpers import BINARY_ONLY, PAIRS, expectation, rows
 from torch.distributions import Bernoulli, Categorical, Independent
 
 import carms
@@ -26,7 +26,7 @@ def one_number(z):
 def raises(kind, match, f, logits, name="loorf", **options):
     """Exactly one error, not the consequence of another."""
     with pytest.raises(kind, match=match) as caught:
-        carms.expectation(f, logits, name, **{"samples": 4, **options})
+        expectation(f, logits, name, **{"samples": 4, **options})
     assert type(caught.value) is kind
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
@@ -222,9 +222,20 @@ def test_options_for_an_estimator_that_is_made_already():
 
 
 def test_a_state_that_would_be_lost():
-    message = r"learns from call to call: make it once with carms\.make\('reinforce'"
+    message = (
+        r"^reinforce\(.* learns from call to call: make it once with "
+        r"carms\.make\('reinforce', \.\.\.\) and pass the object$"
+    )
     options = {"baseline": "running-mean"}
     raises(ValueError, message, one_number, torch.zeros(3, 2, 2), "reinforce", **options)
+
+
+@pytest.mark.parametrize("name", ["relax", "rodeo"])
+def test_parameters_that_nobody_could_train(name):
+    message = rf"carms\.make\('{name}', \.\.\.\), train its parameters\(\) and pass the object$"
+    with pytest.raises(ValueError, match=message):
+        carms.expectation(one_number, torch.zeros(3, 2, 2), name)
+    assert carms.make(name).expectation(one_number, torch.zeros(3, 2, 2)).shape == (3,)
 
 
 def test_surrogate_checks_values_like_expectation(name):
@@ -239,7 +250,7 @@ def test_errors_of_f_pass_through(name):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        carms.expectation(f, torch.zeros(3, 2, 2), name, samples=4)
+        expectation(f, torch.zeros(3, 2, 2), name, samples=4)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,16 @@ import itertools
 
 import pytest
 import torch
-from helpers import BINARY_ONLY, LEARNED, curved, generator, gradient_of, logits_of, replicate
+from helpers import (
+    BINARY_ONLY,
+    LEARNED,
+    curved,
+    expectation,
+    generator,
+    gradient_of,
+    logits_of,
+    replicate,
+)
 
 import carms
 
@@ -15,7 +24,7 @@ import carms
 def test_an_f_that_autograd_does_not_see_through(name):
     logits = logits_of(5, 2, 3)
     with pytest.raises(ValueError, match=r"autograd sees; loorf takes any f"):
-        carms.expectation(lambda z: z.argmax(-1).double().sum(-1), logits, name, samples=4)
+        expectation(lambda z: z.argmax(-1).double().sum(-1), logits, name, samples=4)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +71,7 @@ def test_a_whole_shelf_is_compared():
 def test_an_f_with_parameters_that_cuts_z_off(name):
     weight = logits_of(2, 3, seed=4)
     with pytest.raises(ValueError, match="autograd sees"):
-        carms.expectation(
+        expectation(
             lambda z: (z.detach() * weight).sum((-2, -1)), logits_of(5, 2, 3), name, samples=4
         )
 
@@ -197,5 +206,5 @@ def test_f_may_write_on_what_it_is_given():
 def test_no_variables_at_all(name):
     categories = 2 if name in BINARY_ONLY else 3
     logits = torch.zeros(4, 0, categories, requires_grad=True)
-    value = carms.expectation(lambda z: z.sum((-2, -1)) + 2, logits, name, samples=4)
+    value = expectation(lambda z: z.sum((-2, -1)) + 2, logits, name, samples=4)
     torch.testing.assert_close(value, torch.full((4,), 2.0))

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import BINARY_ONLY, COPULAS, NOT_TANGENT, PAIRS, generator
+from helpers import BINARY_ONLY, COPULAS, NOT_TANGENT, PAIRS, expectation, generator
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -36,9 +36,7 @@ def problems(draw, name):
 def test_shapes_dtypes_and_finite_gradients(name, data):
     samples, logits, source = data.draw(problems(name))
     weight = torch.randn(logits.shape[-2:], generator=source).to(logits.dtype)
-    value = carms.expectation(
-        lambda z: (z * weight).sum((-2, -1)).tanh(), logits, name, samples, source
-    )
+    value = expectation(lambda z: (z * weight).sum((-2, -1)).tanh(), logits, name, samples, source)
     assert value.shape == logits.shape[:-2]
     assert value.dtype == logits.dtype
     assert value.isfinite().all()
@@ -57,9 +55,7 @@ def test_gradients_add_up_to_zero_over_categories(name, data):
     samples, logits, source = data.draw(problems(name))
     assume(logits.numel())
     weight = torch.randn(logits.shape[-2:], generator=source).to(logits.dtype)
-    value = carms.expectation(
-        lambda z: (z * weight).sum((-2, -1)).sin(), logits, name, samples, source
-    )
+    value = expectation(lambda z: (z * weight).sum((-2, -1)).sin(), logits, name, samples, source)
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     wide = gradient.double()
     size = 1 + wide.abs().amax()
@@ -74,9 +70,7 @@ def test_gradients_add_up_to_zero_over_categories(name, data):
 @each
 def test_constant_f_has_its_value_and_no_gradient(name, data, constant):
     samples, logits, source = data.draw(problems(name))
-    value = carms.expectation(
-        lambda z: 0 * z.sum((-2, -1)) + constant, logits, name, samples, source
-    )
+    value = expectation(lambda z: 0 * z.sum((-2, -1)) + constant, logits, name, samples, source)
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     tolerance = 20 * torch.finfo(logits.dtype).eps * (1 + abs(constant))
     torch.testing.assert_close(value, torch.full_like(value, constant), rtol=0, atol=tolerance)

@@ -14,7 +14,10 @@ from helpers import (
     RandomTable,
     configurations,
     dirichlet_probs,
+    expectation,
     generator,
+    logits_of,
+    named,
     replicate,
     rows,
 )
@@ -130,10 +133,6 @@ def categories(name):
 @pytest.fixture
 def estimator(name):
     return carms.make(name, samples=4)
-
-
-def logits_of(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(shape, generator=generator(seed), dtype=dtype, requires_grad=True)
 
 
 def test_there_is_something_to_test():
@@ -362,6 +361,7 @@ def test_two_steps_are_one(name, categories):
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("name", named(stateful=False))
 def test_expectation_takes_a_name_or_an_object(name, categories):
     f, logits = RandomTable(2, categories), logits_of(4, 2, categories)
     made = results(carms.make(name, samples=4), f, logits, seed=1)
@@ -404,7 +404,7 @@ def test_indices_instead_of_one_hot(name, categories):
 
     if not carms.make(name, samples=4).black_box:
         with pytest.raises(ValueError, match=r"differentiates f.*one_hot=False is not possible"):
-            carms.expectation(of_indices, logits, name, 4, one_hot=False)
+            expectation(of_indices, logits, name, 4, one_hot=False)
         return
     dense = results(carms.make(name, samples=4), f, logits)
     sparse = results(carms.make(name, samples=4), of_indices, logits, one_hot=False)
@@ -412,7 +412,7 @@ def test_indices_instead_of_one_hot(name, categories):
     assert seen[0].shape[1:] == (4, 2)
     assert torch.equal(dense[0], sparse[0])
     assert torch.equal(dense[1], sparse[1])
-    by_name = carms.expectation(of_indices, logits, name, 4, generator(9), one_hot=False)
+    by_name = expectation(of_indices, logits, name, 4, generator(9), one_hot=False)
     assert torch.equal(by_name, dense[0])
 
 

@@ -2,7 +2,18 @@
 
 import pytest
 import torch
-from helpers import LEARNED, curved, dirichlet_probs, generator, gradient_of, logits_of, replicate
+from helpers import (
+    LEARNED,
+    curved,
+    dirichlet_probs,
+    expectation,
+    generator,
+    gradient_of,
+    logits_of,
+    replicate,
+)
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import UninitializedParameter
 
 import carms
 
@@ -69,10 +80,60 @@ def test_relax_takes_a_network_of_the_user():
     assert gradient_of(estimator, curved, logits_of(5, 2, 3)).isfinite().all()
 
 
+def test_relax_has_its_shapes_at_once_if_it_is_told_them():
+    logits = logits_of(5, 2, 3)
+    lazy, told = carms.make("relax", samples=3), carms.make("relax", samples=3, features=6)
+    assert any(isinstance(each, UninitializedParameter) for each in lazy.parameters())
+    assert not any(isinstance(each, UninitializedParameter) for each in told.parameters())
+    optimiser = torch.optim.Adam(told.parameters(), lr=0.02)
+    assert torch.equal(gradient_of(lazy, curved, logits), gradient_of(told, curved, logits))
+    assert {key: value.shape for key, value in told.state_dict().items()} == {
+        key: value.shape for key, value in lazy.state_dict().items()
+    }
+    before = [parameter.detach().clone() for parameter in told.parameters()]
+    for seed in range(3):
+        told.expectation(curved, logits, generator(seed)).sum().backward()
+        optimiser.step()
+    for old, new in zip(before, told.parameters(), strict=True):
+        assert not torch.equal(old, new)
+
+
+def test_relax_of_given_shapes_can_be_distributed(tmp_path):
+    class Model(torch.nn.Module):
+        def __init__(self, **options):
+            super().__init__()
+            self.logits = torch.nn.Parameter(torch.zeros(5, 2, 3))
+            self.estimator = carms.make("relax", samples=3, **options)
+
+        def forward(self):
+            return self.estimator.expectation(curved, self.logits)
+
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        with pytest.raises(RuntimeError, match="uninitialized parameters"):
+            DistributedDataParallel(Model())
+        model = DistributedDataParallel(Model(features=6))
+        model().sum().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_relax_of_other_shapes():
+    estimator = carms.make("relax", samples=3, features=5)
+    with pytest.raises(ValueError, match=r"the network of relax must map \[3, 5, 6\]"):
+        gradient_of(estimator, curved, logits_of(5, 2, 3))
+    with pytest.raises(ValueError, match="got features=6 beside a network"):
+        carms.make("relax", network=torch.nn.Linear(6, 1), features=6)
+    with pytest.raises(ValueError, match="features must be at least 1, got 0"):
+        carms.make("relax", features=0)
+
+
 @pytest.mark.parametrize("name", [*LEARNED, "muprop"])
 def test_function_transforms_are_refused_with_advice(name):
     def value(row):
-        return carms.expectation(curved, row, name, samples=4)
+        return expectation(curved, row, name, samples=4)
 
     with pytest.raises(RuntimeError, match="make a batch dimension of what is mapped over"):
         torch.func.vmap(torch.func.grad(value), randomness="different")(torch.zeros(5, 2, 3))

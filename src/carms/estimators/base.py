@@ -75,7 +75,8 @@ class Estimator(torch.nn.Module, ABC):
         requires: what ``f`` must be for that; empty if it may be anything.
         black_box: whether ``f`` may be anything that returns a number.
         learned: whether it has parameters for an optimiser of their own.
-        stateful: whether it must be made once, since it is of no use without its past calls.
+        stateful: whether it must be made once, since it is of no use before it has learned from
+            calls; ``carms.expectation`` does not take it by name.
         soft: whether ``f`` sees soft samples in the value that is differentiated.
         soft_points: whether ``f`` is evaluated between the one-hot vectors too.
         binary_only: whether variables must have two categories.

@@ -28,9 +28,11 @@ class Relax(ControlVariate):
         samples: at least 1.
         temperature: of the relaxation, at the start.
         network: maps ``[N, *batch, D C]``, in the precision of the logits, to ``[N, *batch, 1]``;
-            by default one hidden layer, whose parameters have their shapes after the first call:
-            make it before the optimiser.
-        hidden: units of the default network.
+            by default one hidden layer.
+        hidden: number of units of the default network.
+        features: number ``D C`` of inputs of the default network, whose parameters then have their
+            shapes at once, as optimisers and ``DistributedDataParallel`` need them. By default
+            the first call gives them their shapes.
 
     References:
         W. Grathwohl, D. Choi, Y. Wu, G. Roeder, D. Duvenaud (2018), Backpropagation through the
@@ -39,6 +41,7 @@ class Relax(ControlVariate):
 
     black_box = True
     learned = True
+    stateful = True
     centred = False
 
     def __init__(
@@ -47,11 +50,17 @@ class Relax(ControlVariate):
         temperature: float = 0.5,
         network: nn.Module | None = None,
         hidden: int = 32,
+        features: int | None = None,
     ) -> None:
         super().__init__(samples)
         temperature = positive_number("temperature", temperature)
         self.log_temperature = nn.Parameter(torch.tensor(temperature).log())
-        self.network = _Perceptron(hidden) if network is None else network
+        if network is not None and features is not None:
+            raise ValueError(
+                f"features are the inputs of the default network, got features={features} beside "
+                "a network"
+            )
+        self.network = _Perceptron(hidden, features) if network is None else network
         if not isinstance(self.network, nn.Module):
             raise TypeError(f"network must be a torch.nn.Module or None, got {network!r}")
 
@@ -89,20 +98,24 @@ class Relax(ControlVariate):
 class _Perceptron(nn.Module):
     """One hidden layer, zero at the start, in the precision of its input."""
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, features: int | None) -> None:
         super().__init__()
         hidden = whole_number("hidden", hidden, least=1, most=MOST_UNITS)
         self.inner = nn.LazyLinear(hidden)
         self.outer = nn.Parameter(torch.zeros(1, hidden))
         self.shift = nn.Parameter(torch.zeros(1))
+        if features is not None:
+            self._give_shapes(whole_number("features", features, least=1))
+
+    def _give_shapes(self, features: int) -> None:
+        # The global random stream is the user's: give shapes, then numbers of our own.
+        hidden, source = self.inner.out_features, torch.Generator().manual_seed(0)
+        weight = torch.randn(hidden, features, generator=source) / max(1, features) ** 0.5
+        self.inner.load_state_dict({"weight": weight, "bias": torch.zeros(hidden)})
 
     def forward(self, z: Tensor) -> Tensor:
         if self.inner.has_uninitialized_params():
-            # The global random stream is the user's: give shapes, then numbers of our own.
-            inputs, outputs = z.shape[-1], self.inner.out_features
-            source = torch.Generator().manual_seed(0)
-            weight = torch.randn(outputs, inputs, generator=source) / max(1, inputs) ** 0.5
-            self.inner.load_state_dict({"weight": weight, "bias": torch.zeros(outputs)})
+            self._give_shapes(z.shape[-1])
             self.to(z.device)
         inner = nn.functional.linear(z, self.inner.weight.to(z), self.inner.bias.to(z))
         return nn.functional.linear(inner.tanh(), self.outer.to(z), self.shift.to(z))

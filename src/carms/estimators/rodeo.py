@@ -39,6 +39,7 @@ class Rodeo(ControlVariate):
     """
 
     learned = True
+    stateful = True
     least_samples = 2
 
     def __init__(self, samples: int = 8, hidden: int = 16) -> None:

@@ -43,7 +43,9 @@ class ControlVariate(Estimator):
         teaching = torch.autograd.grad(
             loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        taught: Tensor = _Taught.apply(value, *parameters, *teaching)  # type: ignore[no-untyped-call]
+        # In the plain layout of the parameters, which distributed training compares with theirs.
+        plain = [each.clone(memory_format=torch.contiguous_format) for each in teaching]
+        taught: Tensor = _Taught.apply(value, *parameters, *plain)  # type: ignore[no-untyped-call]
         return taught
 
     @abstractmethod
