@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.core.variables import Distribution
-from carms.estimators import Estimator, make
+from carms.estimators import Estimator, Name, make
 from carms.estimators.base import Objective
 
 __all__ = ["DEFAULT_SAMPLES", "expectation", "resolve"]
@@ -17,7 +17,7 @@ DEFAULT_SAMPLES = 8
 def expectation(
     f: Objective,
     logits: Distribution,
-    estimator: str | Estimator = "carms-s",
+    estimator: Name | str | Estimator = "carms-s",
     samples: int | None = None,
     generator: torch.Generator | None = None,
     *,

@@ -11,7 +11,7 @@ from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.softmax import log_softmax
 from carms.core.surrogate import with_gradient_of
 from carms.core.variables import Distribution, Variables, probabilities
-from carms.estimators import Estimator, available, make
+from carms.estimators import Estimator, Name, available, make
 from carms.estimators.base import Draw
 from carms.estimators.families.score_function import ScoreFunction
 from carms.expectations import resolve
@@ -52,7 +52,7 @@ class Paths:
     def __init__(
         self,
         samples: int | None = None,
-        estimator: str | Estimator = "carms-s",
+        estimator: Name | str | Estimator = "carms-s",
         generator: torch.Generator | None = None,
         **options: Any,
     ) -> None:

@@ -32,6 +32,7 @@ from carms.estimators import (
 )
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.carms import Carms
+from carms.estimators.names import Name
 from carms.estimators.registry import available, find, make, register
 
-__all__ = ["Carms", "Draw", "Estimator", "available", "find", "make", "register"]
+__all__ = ["Carms", "Draw", "Estimator", "Name", "available", "find", "make", "register"]

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from carms.core.checks.options import whole_number
 from carms.estimators.base import Estimator
+from carms.estimators.names import Name
 
 __all__ = ["available", "find", "make", "register"]
 
@@ -46,7 +47,7 @@ def available() -> tuple[str, ...]:
     return tuple(sorted(_CLASSES))
 
 
-def find(name: str) -> type[Estimator]:
+def find(name: Name | str) -> type[Estimator]:
     """The class behind a name, which holds the facts about its estimators.
 
     Examples:
@@ -59,7 +60,7 @@ def find(name: str) -> type[Estimator]:
     return kind
 
 
-def make(name: str, **options: Any) -> Estimator:
+def make(name: Name | str, **options: Any) -> Estimator:
     """The estimator behind a name.
 
     Args:
