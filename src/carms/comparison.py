@@ -15,7 +15,7 @@ from torch.distributions import Bernoulli
 from carms.core.checks.options import whole_number
 from carms.core.dtypes import precise_dtype
 from carms.core.variables import Distribution, Variables
-from carms.estimators import Estimator, make
+from carms.estimators import Estimator, Name, make
 from carms.estimators.base import Objective
 from carms.estimators.exact import MAX_CONFIGURATIONS, Exact
 
@@ -109,7 +109,7 @@ class Comparison:
 def compare(
     f: Objective,
     logits: Distribution,
-    estimators: str | Estimator | Sequence[str | Estimator] | None = None,
+    estimators: Name | str | Estimator | Sequence[Name | str | Estimator] | None = None,
     samples: int = 4,
     replicates: int = 1000,
     generator: torch.Generator | None = None,
