@@ -41,6 +41,8 @@ A run is a directory: settings, metrics, TensorBoard events, checkpoints, result
 command goes on where it was stopped, even by `kill -9`, and ends with the same numbers, bit for bit
 (times aside), as if it had not been."""
 ARXIV = re.compile(r"(?<![\w/>])arXiv:(\d{4}\.\d{4,5})")
+REFERENCES = "references.md"
+KEY = re.compile(r"\[([a-z]+(?:19|20)\d\d[a-z]*)\]")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -75,9 +77,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Formulas become MathML, which browsers draw by themselves, and arXiv numbers links."""
+    """Formulas become MathML, which browsers draw by themselves; keys and arXiv numbers, links."""
     html = FORMULA.sub(mathml, html)
-    return ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', html)
+    html = ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', html)
+    if page.file.src_uri == REFERENCES:
+        return KEY.sub(r'<span id="\1">[\1]</span>', html)
+    target = files.get_file_from_path(REFERENCES).url_relative_to(page.file)
+    return KEY.sub(rf'<a href="{target}#\1">[\1]</a>', html)
 
 
 def mathml(found: re.Match[str]) -> str:

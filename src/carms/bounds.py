@@ -48,10 +48,8 @@ def importance_bound(
         ``[*batch]``.
 
     References:
-        - A. Mnih and D. Rezende (2016), Variational inference for Monte Carlo objectives,
-          arXiv:1602.06725.
-        - Y. Burda, R. Grosse, R. Salakhutdinov (2016), Importance weighted autoencoders,
-          arXiv:1509.00519.
+        - Mnih and Rezende (2016) [mnih2016]
+        - Burda, Grosse and Salakhutdinov (2016) [burda2016]
 
     Examples:
         >>> logits = torch.zeros(3, 4, requires_grad=True)

@@ -1,6 +1,9 @@
 """What holds for many estimators at once."""
 
+import doctest
+import inspect
 import itertools
+import re
 
 import pytest
 import torch
@@ -16,6 +19,17 @@ from helpers import (
 )
 
 import carms
+
+
+@pytest.mark.parametrize("name", carms.available())
+def test_a_docstring_has_the_facts_and_an_example(name):
+    kind = carms.estimators.find(name)
+    text = inspect.getdoc(kind)
+    (found,) = (each for each in doctest.DocTestFinder().find(kind) if each.name == kind.__name__)
+    assert any(f'"{name}"' in example.source for example in found.examples)
+    if name != "exact":
+        assert re.search(r"\b[Uu]nbiased" if kind.unbiased else r"\b[Bb]iased", text)
+        assert re.search(r"References:\n.*\(\d{4}\) \[", text)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The page on adding an estimator, followed to the letter."""
 
+import doctest
 import re
 from pathlib import Path
 
@@ -16,11 +17,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "design" / "adding-an-estimator.md"
 def added(monkeypatch):
     monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    exec(compile(code, str(PAGE), "exec"), {"__name__": "round_robin"})
+    module = {"__name__": "round_robin"}
+    exec(compile(code, str(PAGE), "exec"), module)
+    return module
 
 
-@pytest.mark.usefixtures("added")
-def test_the_estimator_of_the_page():
+def test_the_estimator_of_the_page(added):
     assert "round-robin" in carms.available()
     estimator = carms.make("round-robin", samples=4)
     assert repr(estimator) == "round-robin(samples=4)"
@@ -31,6 +33,11 @@ def test_the_estimator_of_the_page():
     value, gradient = f.expectation(probs)
     assert values.agrees_with(value)
     assert gradients.agrees_with(gradient)
+
+
+def test_the_example_of_the_page(added):
+    (example,) = doctest.DocTestFinder().find(added["RoundRobin"], "RoundRobin", globs=added)
+    assert doctest.DocTestRunner().run(example) == doctest.TestResults(failed=0, attempted=4)
 
 
 def test_a_name_is_given_once():

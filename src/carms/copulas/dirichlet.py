@@ -47,8 +47,8 @@ class Dirichlet(Copula):
         reflected: use ``1 - u``; the hole is then where both are close to one.
 
     References:
-        - W. Lee and J. Y. Ahn (2014), On the multidimensional extension of countermonotonicity.
-        - A. Dimitriev and M. Zhou (2021), ARMS, arXiv:2105.14141.
+        - Lee and Ahn (2014) [lee2014]
+        - Dimitriev and Zhou (2021) [dimitriev2021arms]
 
     Examples:
         >>> copula = Dirichlet(samples=2)

@@ -34,10 +34,17 @@ class Arms(ScoreFunction):
     under the Dirichlet copula. Unbiased, for any ``f`` of binary variables, N evaluations.
 
     Args:
-        samples: at least 2.
+        samples: number of samples, at least 2.
 
     References:
-        A. Dimitriev and M. Zhou (2021), ARMS, arXiv:2105.14141.
+        Dimitriev and Zhou (2021) [dimitriev2021arms]
+
+    Examples:
+        >>> import carms
+        >>> bits = torch.distributions.Bernoulli(logits=torch.zeros(1000))
+        >>> z = carms.make("arms", samples=4).sample(bits).z
+        >>> bool(z.mean(0).var() < 0.25 / 4)  # less than of four independent bits
+        True
     """
 
     binary_only = True
@@ -68,11 +75,18 @@ class Disarm(ScoreFunction):
     evaluations.
 
     Args:
-        samples: even; ``samples / 2`` independent pairs are averaged.
+        samples: number of samples, even; ``samples / 2`` independent pairs are averaged.
 
     References:
-        - Z. Dong, A. Mnih, G. Tucker (2020), DisARM, arXiv:2006.10680.
-        - M. Yin et al. (2020), Probabilistic best subset selection, arXiv:2006.06448.
+        - Dong, Mnih and Tucker (2020) [dong2020]
+        - Yin et al. (2020) [yin2020]
+
+    Examples:
+        >>> import carms
+        >>> bits = torch.distributions.Bernoulli(logits=torch.zeros(5))
+        >>> first, second = carms.make("disarm", samples=2).sample(bits).z
+        >>> first + second  # fair coins: always one of each
+        tensor([1., 1., 1., 1., 1.])
     """
 
     binary_only = True

@@ -46,11 +46,16 @@ class Arsm(Direct):
     ``N (C (C - 1) / 2 + 1)`` evaluations.
 
     Args:
-        samples: independent draws whose gradients are averaged, at least 1.
+        samples: number of independent draws whose gradients are averaged, at least 1.
 
     References:
-        M. Yin, Y. Yue, M. Zhou (2019), ARSM: Augment-REINFORCE-swap-merge estimator for gradient
-        backpropagation through categorical variables, arXiv:1905.01413.
+        Yin, Yue and Zhou (2019) [yin2019]
+
+    Examples:
+        >>> import carms
+        >>> draw = carms.make("arsm", samples=1).sample(torch.zeros(2, 4))
+        >>> len(draw.indices) <= 4 * 3 / 2 + 1, len(draw.indices.unique(dim=0)) == len(draw.indices)
+        (True, True)
     """
 
     def __init__(self, samples: int = 1) -> None:
@@ -129,11 +134,18 @@ class Arm(Direct):
     ``z' = [1 - u < p]``. Unbiased, for any ``f`` of binary variables; N evaluations.
 
     Args:
-        samples: even; ``samples / 2`` independent pairs are averaged.
+        samples: number of samples, even; ``samples / 2`` independent pairs are averaged.
 
     References:
-        M. Yin and M. Zhou (2018), ARM: Augment-REINFORCE-merge gradient for stochastic binary
-        networks, arXiv:1807.11143.
+        Yin and Zhou (2018) [yin2018]
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.zeros(1000, requires_grad=True)
+        >>> bits = torch.distributions.Bernoulli(logits=logits)
+        >>> carms.expectation(lambda z: (z.mean(-1) > 0.5).float(), bits, "arm").backward()
+        >>> bool(logits.grad.abs().max() <= 0.5)  # at most half of the range of f
+        True
     """
 
     binary_only = True

@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
 
 class Carms(ScoreFunction):
-    """Any coupling, made unbiased by the ratio of each drawn pair.
+    """CARMS on any coupling, made unbiased by the ratio of each drawn pair.
 
     ``g = 1/(N(N-1)) sum_{n != m} 1/2 (f_n - f_m) (z_n - z_m) R[z_n, z_m]`` with
     ``R[i, j] = p_i p_j / P(i, j)``. Unbiased for any ``f`` and any coupling that can draw every
@@ -37,10 +37,15 @@ class Carms(ScoreFunction):
 
     Args:
         coupling: draws the samples and knows their joint table.
-        groups: independent draws of the coupling, whose gradients are averaged.
+        groups: number of independent draws of the coupling, whose gradients are averaged.
 
     References:
-        A. Dimitriev and M. Zhou (2021), CARMS, arXiv:2110.14002.
+        Dimitriev and Zhou (2021) [dimitriev2021carms]
+
+    Examples:
+        >>> estimator = Carms(GumbelMax(Dirichlet(3)), groups=2)
+        >>> estimator.sample(torch.zeros(5, 4)).z.shape
+        torch.Size([6, 5, 4])
     """
 
     least_samples = 2
@@ -75,19 +80,25 @@ class Carms(ScoreFunction):
 class CarmsS(Carms):
     """CARMS with the circular stratified copula under inverse-CDF sampling: the one to use.
 
-    Samples are one point in each of N strata of a ring that is turned at random, so they spread
-    over the categories, any two of which can meet in any order. Every pair ratio has a closed
-    form. Unbiased, for any ``f``, N evaluations.
+    Samples are one point in each of N strata of a ring that is turned at random. They spread over
+    the categories, and any two categories can be drawn together in any order. Every pair ratio has
+    a closed form. Unbiased, for any ``f``, N evaluations.
 
     Args:
-        samples: at least 2.
+        samples: number of samples, at least 2.
         orderings: ``"auto"`` for the categories in the order given; or the number of fixed orders,
-            of which each variable draws one: 4 is good where N is well below C.
+            of which each variable draws one. 4 is good where N is well below C.
         epsilon: probability that a whole draw is independent, which bounds every pair ratio by
             ``1 / epsilon``.
 
     References:
-        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002, for all but the copula.
+        Dimitriev and Zhou (2021) [dimitriev2021carms], for all but the copula
+
+    Examples:
+        >>> import carms
+        >>> draw = carms.make("carms-s", samples=8).sample(torch.zeros(1000, 1, 2))
+        >>> draw.indices.sum(0).unique()  # eight fair coins show 3 to 5 heads
+        tensor([3, 4, 5])
     """
 
     def __init__(
@@ -102,12 +113,13 @@ class CarmsS(Carms):
 class CarmsI(Carms):
     """CARMS-I of the paper: inverse-CDF sampling over all orderings of the categories.
 
-    The Dirichlet copula never draws two points near zero together; averaged over orderings, every
+    The Dirichlet copula never draws two points near zero together. Averaged over orderings, every
     pair of categories can be drawn all the same. Unbiased, for any ``f``, N evaluations, and a
     table for each of ``C (C - 1) / 2`` orderings.
 
     Args:
-        samples: at least 2. Defaults to 8, or to ``copula.samples`` if a Copula is given.
+        samples: number of samples, at least 2. Defaults to 8, or to ``copula.samples`` if a Copula
+            is given.
         copula: an object of ``carms.copulas``, or one of ``"dirichlet"``,
             ``"dirichlet-reflected"``, ``"gaussian"``, ``"stratified"``, ``"circular"`` and
             ``"independent"``.
@@ -116,7 +128,15 @@ class CarmsI(Carms):
         epsilon: probability that a whole draw is independent.
 
     References:
-        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
+        Dimitriev and Zhou (2021) [dimitriev2021carms]
+
+    Examples:
+        >>> import carms
+        >>> first, second = carms.make("carms-i", samples=2).sample(torch.zeros(100, 1, 4)).indices
+        >>> bool((first != second).all())  # two of four equally likely categories never agree
+        True
+        >>> carms.make("carms-i", samples=4, copula="gaussian")
+        carms-i(samples=4, copula='gaussian')
     """
 
     def __init__(
@@ -141,11 +161,18 @@ class CarmsG(Carms):
     N evaluations.
 
     Args:
-        samples: at least 2.
+        samples: number of samples, at least 2.
         epsilon: probability that a whole draw is independent.
 
     References:
-        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
+        Dimitriev and Zhou (2021) [dimitriev2021carms]
+
+    Examples:
+        >>> import carms
+        >>> probs = torch.tensor([0.5, 0.3, 0.2])
+        >>> table = carms.make("carms-g", samples=3).coupling.pmf(probs)  # of any two samples
+        >>> table.diagonal() < probs**2  # equal less often than independent ones
+        tensor([True, True, True])
     """
 
     def __init__(self, samples: int = 8, epsilon: float = 0.0) -> None:
@@ -160,11 +187,17 @@ class CarmsGBiased(Carms):
     Kept for comparison. For any ``f``, N evaluations.
 
     Args:
-        samples: at least 2.
-        extra: further samples for the table alone; the more, the smaller the bias.
+        samples: number of samples, at least 2.
+        extra: number of further samples for the table alone; the more, the smaller the bias.
 
     References:
-        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
+        Dimitriev and Zhou (2021) [dimitriev2021carms]
+
+    Examples:
+        >>> import carms
+        >>> estimator = carms.make("carms-g-biased", samples=4, extra=100)
+        >>> estimator.unbiased, len(estimator.sample(torch.zeros(2, 3)).indices)  # f sees four
+        (False, 4)
     """
 
     unbiased = False
@@ -182,11 +215,18 @@ class Carts(Carms):
     than two samples ``carms-i`` is better.
 
     Args:
-        samples: an even number.
+        samples: number of samples, even.
         epsilon: probability that a pair is independent.
 
     References:
-        A. Dimitriev, M. Zhou (2021), CARMS, arXiv:2110.14002.
+        Dimitriev and Zhou (2021) [dimitriev2021carms]
+
+    Examples:
+        >>> import carms
+        >>> draw = carms.make("carts", samples=6).sample(torch.zeros(4, 2))
+        >>> first, second = draw.indices.unflatten(0, (2, 3))  # three pairs of four fair coins
+        >>> bool((first != second).all())
+        True
     """
 
     paired = True

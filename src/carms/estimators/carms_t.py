@@ -33,7 +33,7 @@ _SHARE = 2.0**-10
 
 @register("carms-t")
 class CarmsT(Estimator):
-    """Unbiased, with far less variance than ``carms-s`` where ``f`` is differentiable.
+    """CARMS-S with the slopes of a differentiable ``f``: unbiased, with far less variance.
 
     The gradient is a mean over pairs of categories of ``(f_i - f_c) (e_i - e_c) / 2``. The
     trapezoid rule replaces each difference of values by the mean of two slopes, whose part of the
@@ -66,8 +66,17 @@ class CarmsT(Estimator):
             from quadratic in each variable. Defaults to 2, or to 1 with fewer than 8 samples.
 
     References:
-        L. Liu et al. (2023), Bridging discrete and backpropagation, arXiv:2304.08612, for ``T``
-        on independent samples, there a biased estimate.
+        Liu et al. (2023) [liu2023], for ``T`` on independent samples, there a biased estimate
+
+    Examples:
+        >>> import carms
+        >>> def variance(name):
+        ...     logits = torch.zeros(500, 6, 4, requires_grad=True)
+        ...     f = lambda z: (z * torch.linspace(0, 1, 4)).sum((-2, -1)).sin()
+        ...     carms.expectation(f, logits, name, samples=8).sum().backward()
+        ...     return logits.grad.var(0).sum()
+        >>> bool(variance("carms-t") < variance("carms-s") / 10)
+        True
     """
 
     black_box = False

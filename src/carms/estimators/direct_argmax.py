@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
 @register("direct-argmax")
 class DirectArgmax(Direct):
-    """A sample is an arg max of noisy logits; see how it moves when a little of ``f`` is added.
+    """Add a little of ``f`` to the noisy logits whose arg max is the sample, and see how it moves.
 
     ``g[d] = 1/N sum_n (argmax(logits_d + noise + epsilon f(z_n with z_d = .)) - z_nd) / epsilon``.
     Biased, by ``O(epsilon)``: with one variable the expectation is
@@ -37,12 +37,19 @@ class DirectArgmax(Direct):
     ``1/epsilon``. Any ``f``; ``N (D (C - 1) + 1)`` evaluations.
 
     Args:
-        samples: at least 1.
-        epsilon: how much of ``f`` is added; negative for the difference to the other side.
+        samples: number of samples, at least 1.
+        epsilon: share of ``f`` that is added; negative for the difference to the other side.
 
     References:
-        G. Lorberbom, A. Gane, T. Jaakkola, T. Hazan (2019), Direct optimization through arg max
-        for discrete variational auto-encoder, arXiv:1806.02867.
+        Lorberbom et al. (2019) [lorberbom2019]
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.zeros(1000, 1, 2, requires_grad=True)
+        >>> f = lambda z: z[..., 0, 1]
+        >>> carms.expectation(f, logits, "direct-argmax", samples=1).sum().backward()
+        >>> logits.grad[:, 0, 1].unique()  # a sample moves to what f prefers, or stays
+        tensor([0., 1.])
     """
 
     unbiased = False

@@ -42,12 +42,17 @@ class DisarmTree(Direct):
     N evaluations.
 
     Args:
-        samples: even; ``samples / 2`` independent pairs are averaged.
+        samples: number of samples, even; ``samples / 2`` independent pairs are averaged.
         tree: ``"balanced"`` halves the categories, ``"stick-breaking"`` takes one after the other.
 
     References:
-        Z. Dong, A. Mnih, G. Tucker (2021), Coupled gradient estimators for discrete latent
-        variables, arXiv:2106.08056.
+        Dong, Mnih and Tucker (2021) [dong2021]
+
+    Examples:
+        >>> import carms
+        >>> first, second = carms.make("disarm-tree", samples=2).sample(torch.zeros(100, 4)).indices
+        >>> bool(((first < 2) != (second < 2)).all())  # they part at the first, even choice
+        True
     """
 
     paired = True

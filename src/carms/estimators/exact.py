@@ -30,11 +30,18 @@ class Memory(NamedTuple):
 class Exact(Estimator):
     """Evaluate ``f`` on all ``C^D`` configurations: no variance, and the yardstick of the others.
 
-    At most 65,536 of them. In the place of a category of probability zero ``f`` is given the
-    likeliest, at no weight.
+    There may be at most 65,536 configurations. In the place of a category of probability zero,
+    ``f`` is given the likeliest one, with weight zero.
 
     Args:
         samples: accepted so that all estimators can be made alike; enumeration needs none.
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.tensor([[0.0, 1.0]], requires_grad=True)
+        >>> value = carms.expectation(lambda z: z[..., 0, 1], logits, "exact")
+        >>> value.detach(), torch.autograd.grad(value, logits)[0]  # a probability, its slope
+        (tensor(0.7311), tensor([[-0.1966,  0.1966]]))
     """
 
     least_samples = 0

@@ -39,12 +39,18 @@ class FiniteDifference(Direct):
     of them distinct.
 
     Args:
-        samples: directions, at least 1.
+        samples: number of directions, at least 1.
         step: the ``h`` above, in units of a logit.
 
     References:
-        J. C. Spall (1992), Multivariate stochastic approximation using a simultaneous perturbation
-        gradient approximation.
+        Spall (1992) [spall1992]
+
+    Examples:
+        >>> import carms
+        >>> estimator = carms.make("finite-difference", samples=4)
+        >>> here, forth, back = estimator.sample(torch.zeros(99, 3)).indices.unflatten(0, (3, 4))
+        >>> float((here != forth).double().mean()) < 0.5  # most samples do not move
+        True
     """
 
     unbiased = False

@@ -18,13 +18,13 @@ class GappedStraightThrough(HardSamples):
     """Straight-through Gumbel-Softmax whose noise is replaced by the least change that fits.
 
     The logit of the sampled category is raised to the largest, and all others lowered until they
-    are at least ``gap`` below it; the slope is that of ``softmax(. / temperature)`` there. No
-    noise beyond the sample itself, hence less variance. Biased. N evaluations of a
+    are at least ``gap`` below it; the slope is that of ``softmax(. / temperature)`` there. There is
+    no noise beyond the sample itself, hence less variance. Biased. N evaluations of a
     differentiable ``f``.
 
     Args:
-        samples: at least 1, or 2 if they are coupled. Defaults to 8, or to ``coupling.samples`` if
-            a Coupling is given.
+        samples: number of samples, at least 1, or 2 if they are coupled. Defaults to 8, or to
+            ``coupling.samples`` if a Coupling is given.
         temperature: of the softmax.
         gap: between the sampled category and the others.
         coupling: ``"independent"``, the name of another copula such as ``"circular"``, or an object
@@ -32,8 +32,15 @@ class GappedStraightThrough(HardSamples):
             variance.
 
     References:
-        T.-H. Fan, T.-C. Chi, A. Rudnicky, P. Ramadge (2022), Training discrete deep generative
-        models via gapped straight-through estimator, arXiv:2206.07235.
+        Fan et al. (2022) [fan2022]
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.tensor([0.0, 1.0]).repeat(1000, 1, 1).requires_grad_()
+        >>> f = lambda z: z[..., 0, 1]
+        >>> carms.expectation(f, logits, "gapped-st", samples=1).sum().backward()
+        >>> len(logits.grad.unique(dim=0))  # one gradient for each of two samples, no other noise
+        2
     """
 
     def __init__(

@@ -21,13 +21,18 @@ class GumbelSoftmax(Relaxation):
     ``f``.
 
     Args:
-        samples: at least 1.
+        samples: number of samples, at least 1.
         temperature: towards 0 the bias falls and the variance rises without bound.
 
     References:
-        - E. Jang, S. Gu, B. Poole (2017), Categorical reparameterization with Gumbel-Softmax,
-          arXiv:1611.01144.
-        - C. Maddison, A. Mnih, Y. W. Teh (2017), The Concrete distribution, arXiv:1611.00712.
+        - Jang, Gu and Poole (2017) [jang2017]
+        - Maddison, Mnih and Teh (2017) [maddison2017]
+
+    Examples:
+        >>> import carms
+        >>> draw = carms.make("gumbel-softmax", samples=4).sample(torch.zeros(5, 3))
+        >>> bool((draw.z > 0).all()), bool((draw.z.sum(-1) - 1).abs().max() < 1e-5)  # soft samples
+        (True, True)
     """
 
     soft = True
@@ -56,12 +61,17 @@ class StraightThroughGumbelSoftmax(GumbelSoftmax):
     logits ``y``. Biased. N evaluations of a differentiable ``f``.
 
     Args:
-        samples: at least 1.
+        samples: number of samples, at least 1.
         temperature: of the softmax that is differentiated.
 
     References:
-        E. Jang, S. Gu, B. Poole (2017), Categorical reparameterization with Gumbel-Softmax,
-        arXiv:1611.01144.
+        Jang, Gu and Poole (2017) [jang2017]
+
+    Examples:
+        >>> import carms
+        >>> draw = carms.make("st-gumbel-softmax", samples=4).sample(torch.zeros(5, 3))
+        >>> draw.z.unique()  # hard samples
+        tensor([0., 1.])
     """
 
     soft = False

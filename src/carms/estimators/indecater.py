@@ -27,19 +27,26 @@ class Memory(NamedTuple):
 
 @register("indecater")
 class Indecater(Direct):
-    """Each variable is summed over exactly, under samples of the others drawn for it alone.
+    """Sum over each variable exactly, under samples of the others drawn for it alone.
 
     ``g[d, c] = 1/N sum_n p[d, c] (f(z_nd with z_d = c) - sum_k p[d, k] f(z_nd with z_d = k))``,
-    with independent ``z_nd`` for every sample n and variable d. Where ``local-expectation`` shares
-    its samples among the variables, this one does not, at more evaluations. Unbiased, for any
-    ``f``; ``N D C`` evaluations.
+    with independent ``z_nd`` for every sample n and variable d. ``local-expectation`` shares its
+    samples among the variables instead, at fewer evaluations. Unbiased, for any ``f``; ``N D C``
+    evaluations.
 
     Args:
-        samples: for each variable, at least 1.
+        samples: number of samples for each variable, at least 1.
 
     References:
-        L. De Smet, E. Sansone, P. Zuidberg Dos Martires (2023), Differentiable sampling of
-        categorical distributions using the CatLog-derivative trick, arXiv:2311.12569.
+        De Smet, Sansone and Zuidberg Dos Martires (2023) [desmet2023]
+
+    Examples:
+        >>> import carms
+        >>> [
+        ...     carms.make(name, samples=2).evaluations(variables=3, categories=4)
+        ...     for name in ("indecater", "local-expectation")
+        ... ]
+        [24, 20]
     """
 
     def __init__(self, samples: int = 1) -> None:

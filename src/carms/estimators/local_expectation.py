@@ -28,7 +28,7 @@ class Memory(NamedTuple):
 
 @register("local-expectation")
 class LocalExpectation(Direct):
-    """One variable at a time is summed over exactly, the others stay as they were drawn.
+    """Sum over one variable at a time exactly, while the others stay as they were drawn.
 
     ``g[d, c] = 1/N sum_n p[d, c] (f(z_n with z_d = c) - sum_k p[d, k] f(z_n with z_d = k))``.
     With one variable this is the exact gradient. All variables share the same N samples. The value
@@ -36,11 +36,17 @@ class LocalExpectation(Direct):
     ``N (D (C - 1) + 1)`` evaluations.
 
     Args:
-        samples: of all variables, at least 1.
+        samples: number of samples of all variables, at least 1.
 
     References:
-        M. Titsias and M. Lazaro-Gredilla (2015), Local expectation gradients for black box
-        variational inference, arXiv:1503.01494.
+        Titsias and Lazaro-Gredilla (2015) [titsias2015]
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.tensor([[0.0, 1.0, 2.0]], requires_grad=True)
+        >>> f = lambda z: z[..., 0, 1].square()
+        >>> value = carms.expectation(f, logits, "local-expectation", samples=1)
+        >>> torch.testing.assert_close(value, carms.expectation(f, logits, "exact"))  # one variable
     """
 
     def __init__(self, samples: int = 1) -> None:

@@ -19,11 +19,19 @@ class Loorf(ScoreFunction):
     ``g = 1/(N-1) sum_n (f_n - mean f) z_n``. Unbiased, for any ``f``, N evaluations.
 
     Args:
-        samples: independent samples, at least 2.
+        samples: number of independent samples, at least 2.
 
     References:
-        - W. Kool, H. van Hoof, M. Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
-        - L. Richter et al. (2020), VarGrad, arXiv:2010.10436.
+        - Kool, van Hoof and Welling (2019) [kool2019buy]
+        - Richter et al. (2020) [richter2020]
+
+    Examples:
+        >>> import carms
+        >>> estimator = carms.make("loorf", samples=4)
+        >>> draw = estimator.sample(torch.zeros(3, 2, requires_grad=True))
+        >>> rewards = torch.tensor([1.0, 0.0, 0.0, 0.0])  # of the four samples, from anywhere
+        >>> estimator.surrogate(draw, rewards).item()
+        0.25
     """
 
     least_samples = 2

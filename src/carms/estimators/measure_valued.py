@@ -33,7 +33,7 @@ class Memory(NamedTuple):
 
 @register("measure-valued")
 class MeasureValued(Direct):
-    """The derivative of a distribution is the difference of two distributions, times a number.
+    """Write the derivative of a distribution as a multiple of the difference of two distributions.
 
     With respect to the logit of c, they are "always c" and "drawn, but not c":
     ``g[d, c] = 1/N sum_n p[d, c] (1 - p[d, c]) (f(z_n with z_d = c) - f(z_n with z_d = k))`` with
@@ -42,12 +42,18 @@ class MeasureValued(Direct):
     cost. Unbiased, for any ``f``; ``N (D (C - 1) + 1)`` evaluations.
 
     Args:
-        samples: of all variables, at least 1.
+        samples: number of samples of all variables, at least 1.
 
     References:
-        - B. Heidergott, F. Vazquez-Abad (2008), Measure-valued differentiation for Markov chains.
-        - S. Mohamed et al. (2020), Monte Carlo gradient estimation in machine learning,
-          arXiv:1906.10652.
+        - Heidergott and Vazquez-Abad (2008) [heidergott2008]
+        - Mohamed et al. (2020) [mohamed2020]
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.tensor([[0.0, 1.0]], requires_grad=True)
+        >>> value = carms.expectation(lambda z: z[..., 0, 1], logits, "measure-valued", samples=1)
+        >>> torch.autograd.grad(value, logits)[0]  # exact, since there is only one other category
+        tensor([[-0.1966,  0.1966]])
     """
 
     sums_to_zero = False

@@ -31,8 +31,8 @@ class Memory(NamedTuple):
 
 @register("muprop")
 class MuProp(ControlVariate):
-    """The first-order Taylor expansion of ``f`` at the mean is differentiated exactly, and only
-    the rest by REINFORCE.
+    """Differentiate the first-order Taylor expansion of ``f`` at the mean exactly, and the rest by
+    REINFORCE.
 
     With ``t(z) = f(p) + f'(p) (z - p)``:
     ``g = 1/N sum_n (f(z_n) - t(z_n)) (z_n - p) + (diag(p) - p p^T) f'(p)``. Unbiased. N + 1
@@ -40,11 +40,17 @@ class MuProp(ControlVariate):
     given p, then the samples.
 
     Args:
-        samples: at least 1.
+        samples: number of samples, at least 1.
 
     References:
-        S. Gu, S. Levine, I. Sutskever, A. Mnih (2016), MuProp: Unbiased backpropagation for
-        stochastic neural networks, arXiv:1511.05176.
+        Gu et al. (2016) [gu2016]
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.tensor([[0.0, 1.0]], requires_grad=True)
+        >>> value = carms.expectation(lambda z: z[..., 0, 1], logits, "muprop", samples=1)
+        >>> torch.autograd.grad(value, logits)[0]  # a linear f is its own expansion
+        tensor([[-0.1966,  0.1966]])
     """
 
     soft_points = True

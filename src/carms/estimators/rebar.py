@@ -103,22 +103,32 @@ class Rebar(ControlVariate):
     With a relaxed sample ``s`` behind the hard sample z, and ``s'`` drawn given z:
     ``g = 1/N sum_n (f(z) - a f(s')) (z - p) + a d/dlogits (f(s) - f(s'))``. The two relaxed samples
     use the same random numbers, such that ``s' = s`` and one evaluation serves both. The scale
-    ``a`` and the temperature are parameters, learned on the variance. Unbiased whatever they are,
-    as long as ``f`` is continuous between the one-hot vectors: a slope knows nothing of a jump, so
-    that an ``f`` which rounds its input, or compares it with something, gives a biased gradient;
-    ``relax`` and ``carms-s`` take any ``f``. There is a warning if ``f`` has different values at
-    the relaxed samples, but no slope at any of them. 2 N evaluations of an ``f`` that is
+    ``a`` and the temperature are parameters, learned on the variance.
+
+    Unbiased whatever they are, as long as ``f`` is continuous between the one-hot vectors. An ``f``
+    that rounds its input, or compares it with something, jumps without a slope, and the gradient is
+    biased; ``relax`` and ``carms-s`` take any ``f``. There is a warning if ``f`` has different
+    values at the relaxed samples, but no slope at any of them. 2 N evaluations of an ``f`` that is
     differentiable and defined between the one-hot vectors, twice differentiable for learning: it is
     given the hard samples, then the relaxed ones.
 
     Args:
-        samples: at least 1.
-        temperature: of the relaxation, at the start.
-        scale: of the control variate, at the start.
+        samples: number of samples, at least 1.
+        temperature: initial temperature of the relaxation.
+        scale: initial scale of the control variate.
 
     References:
-        G. Tucker, A. Mnih, C. Maddison, D. Lawson, J. Sohl-Dickstein (2017), REBAR: Low-variance,
-        unbiased gradient estimates for discrete latent variable models, arXiv:1703.07370.
+        Tucker et al. (2017) [tucker2017]
+
+    Examples:
+        >>> import carms
+        >>> estimator = carms.make("rebar", samples=1)  # once; useful at once, better trained
+        >>> optimiser = torch.optim.Adam(estimator.parameters(), lr=0.01)
+        >>> logits = torch.zeros(2, 3, requires_grad=True)
+        >>> estimator.expectation(lambda z: z[..., 0].sum(-1).square(), logits).backward()
+        >>> optimiser.step()
+        >>> estimator.scale.item() != 1.0
+        True
     """
 
     learned = True

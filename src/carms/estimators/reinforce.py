@@ -20,16 +20,25 @@ class Reinforce(ScoreFunction):
     """The score function times ``f`` minus a baseline: ``1/N sum_n (f_n - b) (z_n - p)``.
 
     Unbiased, for any ``f``, N evaluations. A running mean is a state: make the estimator once and
-    keep it. It is the mean of past calls only, so the gradient stays unbiased; it moves with calls
-    that want a gradient in ``train()`` mode, and its buffers are part of ``state_dict()``.
+    keep it. It is the mean of past calls only, so the gradient stays unbiased. It is updated by
+    calls that want a gradient in ``train()`` mode, and its buffers are part of ``state_dict()``.
 
     Args:
-        samples: independent samples, at least 1.
+        samples: number of independent samples, at least 1.
         baseline: None, a constant, or ``"running-mean"``.
-        decay: how much of the running mean a call keeps.
+        decay: share of the running mean that a call keeps.
 
     References:
-        R. J. Williams (1992), Simple statistical gradient-following algorithms.
+        Williams (1992) [williams1992]
+
+    Examples:
+        >>> import carms
+        >>> estimator = carms.make("reinforce", samples=1, baseline="running-mean")  # once
+        >>> logits = torch.zeros(3, 4, requires_grad=True)
+        >>> for _ in range(2):
+        ...     value = estimator.expectation(lambda z: 5 + 0 * z.sum((-2, -1)), logits)
+        >>> bool(torch.autograd.grad(value, logits)[0].abs().max() < 1e-5)  # it knows the 5 by now
+        True
     """
 
     centred = False

@@ -21,12 +21,12 @@ class Relax(ControlVariate):
 
     ``g = 1/N sum_n (f(z) - r(s')) (z - p) + d/dlogits (r(s) - r(s'))`` with the relaxed samples s
     and s' of REBAR and a network r. It and the temperature are learned on the variance. The network
-    starts at zero, which is REINFORCE without a baseline: it has to be trained to be
+    is zero at first, which is REINFORCE without a baseline: it has to be trained to be
     of use. Unbiased whatever it is, as long as it is continuous. N evaluations of any ``f``.
 
     Args:
-        samples: at least 1.
-        temperature: of the relaxation, at the start.
+        samples: number of samples, at least 1.
+        temperature: initial temperature of the relaxation.
         network: maps ``[N, *batch, D C]``, in the precision of the logits, to ``[N, *batch, 1]``;
             by default one hidden layer.
         hidden: number of units of the default network.
@@ -35,8 +35,15 @@ class Relax(ControlVariate):
             the first call gives them their shapes.
 
     References:
-        W. Grathwohl, D. Choi, Y. Wu, G. Roeder, D. Duvenaud (2018), Backpropagation through the
-        void: Optimizing control variates for black-box gradient estimation, arXiv:1711.00123.
+        Grathwohl et al. (2018) [grathwohl2018]
+
+    Examples:
+        >>> import carms
+        >>> estimator = carms.make("relax", samples=1, features=2 * 3)  # once, to be trained
+        >>> optimiser = torch.optim.Adam(estimator.parameters(), lr=0.01)
+        >>> logits = torch.zeros(2, 3, requires_grad=True)
+        >>> estimator.expectation(lambda z: (z.argmax(-1) == 0).sum(-1).float(), logits).backward()
+        >>> optimiser.step()
     """
 
     black_box = True

@@ -47,13 +47,22 @@ class Ridge(Direct):
     is not small against ``D (C - 1)``.
 
     Args:
-        samples: at least 2; with 2 it is ``loorf``.
+        samples: number of samples, at least 2; with 2 it is ``loorf``.
         penalty: of the regression, relative to the variance of ``z``. Take a larger one where less
             of ``f`` is a sum over single variables.
 
     References:
-        M. Titsias and J. Shi (2022), Double control variates for gradient estimation in discrete
-        latent variable models, arXiv:2111.05300, for the form of ``g``, there with slopes of ``f``.
+        Titsias and Shi (2022) [titsias2022], for the form of ``g``, there with slopes of ``f``
+
+    Examples:
+        >>> import carms
+        >>> def variance(name):
+        ...     logits = torch.zeros(500, 3, 2, requires_grad=True)
+        ...     f = lambda z: z.argmax(-1).sum(-1).float()  # a sum over single variables
+        ...     carms.expectation(f, logits, name, samples=16).sum().backward()
+        ...     return logits.grad.var(0).sum()
+        >>> bool(variance("ridge") < variance("loorf") / 2)
+        True
     """
 
     least_samples = 2

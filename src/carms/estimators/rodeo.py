@@ -30,12 +30,19 @@ class Rodeo(ControlVariate):
     ``f``.
 
     Args:
-        samples: at least 2.
-        hidden: units of the network.
+        samples: number of samples, at least 2.
+        hidden: number of units of the network.
 
     References:
-        J. Shi, Y. Zhou, J. Hwang, M. Titsias, L. Mackey (2022), Gradient estimation with discrete
-        Stein operators, arXiv:2202.09497.
+        Shi et al. (2022) [shi2022]
+
+    Examples:
+        >>> import carms
+        >>> estimator = carms.make("rodeo", samples=4)  # once, to be trained
+        >>> optimiser = torch.optim.Adam(estimator.parameters(), lr=0.01)
+        >>> logits = torch.zeros(2, 3, requires_grad=True)
+        >>> estimator.expectation(lambda z: z[..., 0].sum(-1).square(), logits).backward()
+        >>> optimiser.step()
     """
 
     learned = True

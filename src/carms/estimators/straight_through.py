@@ -28,15 +28,21 @@ class StraightThrough(HardSamples):
     Biased; exact where ``f`` is linear in each variable. N evaluations of a differentiable ``f``.
 
     Args:
-        samples: at least 1, or 2 if they are coupled. Defaults to 8, or to ``coupling.samples`` if
-            a Coupling is given.
+        samples: number of samples, at least 1, or 2 if they are coupled. Defaults to 8, or to
+            ``coupling.samples`` if a Coupling is given.
         coupling: ``"independent"``, the name of another copula such as ``"circular"``, or an object
             of ``carms.couplings``. Coupled samples leave the expectation as it is and lower the
             variance.
 
     References:
-        Y. Bengio, N. Leonard, A. Courville (2013), Estimating or propagating gradients through
-        stochastic neurons for conditional computation, arXiv:1308.3432.
+        Bengio, Leonard and Courville (2013) [bengio2013]
+
+    Examples:
+        >>> import carms
+        >>> logits = torch.tensor([[0.0, 1.0]], requires_grad=True)
+        >>> value = carms.expectation(lambda z: z[..., 0, 1], logits, "straight-through", samples=1)
+        >>> torch.autograd.grad(value, logits)[0]  # of a linear f it is exact
+        tensor([[-0.1966,  0.1966]])
     """
 
     def _reparameterise(

@@ -45,17 +45,21 @@ class Unord(ScoreFunction):
     is ``sum_s w(s) f(s)``. The probabilities of sets are integrals over the time at which the first
     configuration outside the set would have come, ``P(S) = int e^-t prod_s (1 - e^(-t r(s))) dt``
     with ``r(s) = p(s) / (1 - p(S))``, not sums over permutations. If S is all there is, this is the
-    exact gradient. Unbiased, for any ``f``; N evaluations, all distinct
-    as long as there are so many.
+    exact gradient. Unbiased, for any ``f``; N evaluations, all distinct if there are N
+    configurations.
 
     Args:
-        samples: at least 2.
+        samples: number of configurations, at least 2.
 
     References:
-        - W. Kool, H. van Hoof, M. Welling (2020), Estimating gradients for discrete random
-          variables by sampling without replacement, arXiv:2002.06043.
-        - W. Kool, H. van Hoof, M. Welling (2019), Stochastic beams and where to find them,
-          arXiv:1903.06059.
+        - Kool, van Hoof and Welling (2020) [kool2020]
+        - Kool, van Hoof and Welling (2019) [kool2019beams]
+
+    Examples:
+        >>> import carms
+        >>> draw = carms.make("unord", samples=4).sample(torch.zeros(1, 4))
+        >>> draw.indices.flatten().sort().values  # every category once: the gradient is exact
+        tensor([0, 1, 2, 3])
     """
 
     centred = False

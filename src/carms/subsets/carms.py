@@ -36,6 +36,11 @@ class Carms(ByCategories):
         epsilon: probability that the draws of an example are independent after all; it bounds
             every pair ratio by ``1 / epsilon`` and biases nothing. By default, what measured best
             for the number of samples and of subsets.
+
+    Examples:
+        >>> z = Carms(size=1, samples=8, epsilon=0.0).sample(torch.zeros(1000, 2)).z
+        >>> z[..., 0].sum(0).unique()  # eight choices of one of two items take each 3 to 5 times
+        tensor([3., 4., 5.])
     """
 
     name = "carms"

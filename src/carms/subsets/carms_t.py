@@ -35,7 +35,7 @@ class Memory(NamedTuple):
 
 
 class CarmsT(SubsetEstimator):
-    """Unbiased, with far less variance than ``carms`` where ``f`` is differentiable.
+    """CARMS with the slopes of a differentiable ``f``: unbiased, with far less variance.
 
     With ``G_i`` the derivative of ``log P(S)`` with respect to the logit of a member i, and ``q_c``
     the probability of c among all items outside S, the gradient is a mean over exchanges of one
@@ -59,6 +59,15 @@ class CarmsT(SubsetEstimator):
         size: number of items to choose, k.
         samples: number of evaluations, at least 3, exchanges included.
         neighbours: number of exchanges, at most half of ``samples``. Defaults to a quarter.
+
+    Examples:
+        >>> def variance(kind):
+        ...     logits = torch.zeros(200, 10, requires_grad=True)
+        ...     f = lambda z: (z * torch.linspace(0, 1, 10)).sum(-1).square()
+        ...     kind(size=3).expectation(f, logits).sum().backward()
+        ...     return logits.grad.var(0).sum()
+        >>> bool(variance(CarmsT) < variance(Carms) / 10)
+        True
     """
 
     name = "carms-t"

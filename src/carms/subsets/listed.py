@@ -92,13 +92,17 @@ class Listed(ScoreFunction):
 class Exact(Listed):
     """Evaluate ``f`` on all subsets, or rankings: no variance, and the yardstick of the others.
 
-    At most 65,536 of them. In the place of one of probability zero ``f`` is given the likeliest,
-    at no weight.
+    There may be at most 65,536 of them. In the place of one of probability zero, ``f`` is given the
+    likeliest, with weight zero.
 
     Args:
         size: number of items to choose, k.
         samples: accepted so that all estimators can be made alike; enumeration needs none.
         ordered: whether ``f`` takes the items in order of rank rather than the subset.
+
+    Examples:
+        >>> Exact(size=2).expectation(lambda z: z[..., 0], torch.zeros(5))  # item 0 is among 2 of 5
+        tensor(0.4000)
     """
 
     name = "exact"
@@ -166,8 +170,12 @@ class Unord(ByCategories):
         ordered: whether ``f`` takes the items in order of rank rather than the subset.
 
     References:
-        W. Kool, H. van Hoof, M. Welling (2020), Estimating gradients for discrete random variables
-        by sampling without replacement, arXiv:2002.06043.
+        Kool, van Hoof and Welling (2020) [kool2020]
+
+    Examples:
+        >>> draw = Unord(size=2, samples=6).sample(torch.zeros(4))
+        >>> len(draw.z.unique(dim=0))  # all six pairs of four items
+        6
     """
 
     name = "unord"

@@ -20,7 +20,13 @@ class Loorf(ScoreFunction):
         ordered: whether ``f`` takes the items in order of rank rather than the subset.
 
     References:
-        W. Kool, H. van Hoof, M. Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
+        Kool, van Hoof and Welling (2019) [kool2019buy]
+
+    Examples:
+        >>> estimator = Loorf(size=2, samples=4, ordered=True)
+        >>> draw = estimator.sample(torch.zeros(50, requires_grad=True))
+        >>> draw.z.shape  # the first two of fifty items, in order of rank
+        torch.Size([4, 2])
     """
 
     name = "loorf"

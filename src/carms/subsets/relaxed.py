@@ -22,12 +22,16 @@ class Relaxed(SubsetEstimator):
 
     Args:
         size: number of items to choose, k.
-        samples: at least 1.
+        samples: number of draws, at least 1.
         temperature: towards 0 the bias falls and the variance rises without bound.
 
     References:
-        S. M. Xie, S. Ermon (2019), Reparameterizable subset sampling via continuous relaxations,
-        arXiv:1901.10517.
+        Xie and Ermon (2019) [xie2019]
+
+    Examples:
+        >>> z = Relaxed(size=2, samples=4).sample(torch.zeros(5)).z
+        >>> bool((z.sum(-1) - 2).abs().max() < 1e-5), bool((z % 1 != 0).all())
+        (True, True)
     """
 
     name = "relaxed"
@@ -64,8 +68,16 @@ class StraightThrough(Relaxed):
 
     Args:
         size: number of items to choose, k.
-        samples: at least 1.
+        samples: number of draws, at least 1.
         temperature: of the relaxation that is differentiated.
+
+    References:
+        Xie and Ermon (2019) [xie2019]
+
+    Examples:
+        >>> z = StraightThrough(size=2, samples=4).sample(torch.zeros(5)).z
+        >>> z.unique(), z.sum(-1)
+        (tensor([0., 1.]), tensor([2., 2., 2., 2.]))
     """
 
     name = "straight-through"
