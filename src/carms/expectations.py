@@ -1,4 +1,4 @@
-"""The one door."""
+"""The function that most users call."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def expectation(
             around it. Or a tuple of these, groups of variables with different numbers of
             categories: ``f`` then takes the samples of each group as an argument of its own.
         estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
-            has its own samples and options.
+            has its own samples and options. One that has to be trained first must be an object.
         samples: number of samples N of an estimator given by name. Defaults to 8.
         generator: source of randomness; the global one if None.
         one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
@@ -55,8 +55,9 @@ def expectation(
         ``[*batch]``.
 
     Raises:
-        ValueError: or TypeError, that says what was expected and what came; also where samples
-            would take more than all the memory of the machine.
+        ValueError: if a value does not fit, or if samples would take more than all the memory of
+            the machine.
+        TypeError: if a value has the wrong type.
 
     Examples:
         >>> logits = torch.zeros(3, 4, requires_grad=True)  # three variables of four categories
@@ -70,7 +71,7 @@ def expectation(
 
 
 def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, Any]) -> Estimator:
-    """The estimator that a user means by a name with options, or by an object."""
+    """Make the estimator that a user means by a name with options, or take the object."""
     if samples is not None:
         options = {"samples": samples, **options}
     if isinstance(estimator, Estimator):

@@ -17,7 +17,8 @@ from helpers import (
 
 import carms
 from carms.estimators import unord
-from carms.estimators.unord import first_different, set_weights, stochastic_beam_search
+from carms.estimators.families.arrivals import set_weights
+from carms.sampling.without_replacement import first_different, stochastic_beam_search
 
 
 @pytest.fixture(params=["by whichever is faster", "by beam search"])

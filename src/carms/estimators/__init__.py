@@ -1,4 +1,4 @@
-"""Estimators by name. Each file that is imported here registers its own."""
+"""Estimators by name. Each file that is imported here registers its estimators."""
 
 # ruff: noqa: F401
 from carms.estimators import (

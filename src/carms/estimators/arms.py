@@ -111,6 +111,6 @@ class Disarm(ScoreFunction):
 
 
 def probability_of_zero(probs: Tensor) -> Tensor:
-    """``[...]`` from ``probs [..., 2]``."""
+    """Probabilities ``[...]`` of the first category, in high precision, from ``probs [..., 2]``."""
     p = probs.to(precise_dtype(probs.device))
     return p[..., 0] / p.sum(-1)

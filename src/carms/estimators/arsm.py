@@ -88,14 +88,14 @@ class Arsm(Direct):
         _, swap_of = _swaps(categories, w.device)
         values = less_mean(self._all_values(draw, fz)[:, swap_of], dim=1)
         gradient = torch.einsum("ncj...d,n...dj->...dc", values, (1 - categories * w).to(fz.dtype))
-        # Of what is certain the expectation is zero: no need for noise around it.
+        # The gradient of a certain variable is zero: leave out the noise around it.
         return gradient * possible / (categories * self.samples)
 
     def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return self._all_values(draw, fz.unsqueeze(-1)).mean((0, 1)).squeeze(-1)
 
     def _all_values(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        """``[N, swaps, *batch, D]``, or 1 for D."""
+        """Values ``[N, swaps, *batch, D]``, or 1 for D, at all pseudo-samples."""
         place = draw.memory.place.unsqueeze(-1)
         place = place.expand(*place.shape[:-1], fz.shape[-1])
         values: Tensor = fz.gather(0, place).unflatten(0, (self.samples, -1))
@@ -104,8 +104,8 @@ class Arsm(Direct):
 
 @constant
 def _swaps(categories: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The identity and all exchanges of two, ``[swaps, C]``; which of them exchanges c and j,
-    ``[C, C]``.
+    """Return the identity and all exchanges of two categories, ``[swaps, C]``, and which of them
+    exchanges c and j, ``[C, C]``.
     """
     first, second = pair_index(categories, device)
     swaps = torch.arange(categories, device=device).repeat(len(first) + 1, 1)

@@ -35,7 +35,7 @@ class Draw(Generic[Memory]):
         maker: the estimator that drew them, the only one that can use them.
         variables: what they were drawn from.
         indices: ``[N, *batch, D]`` categories.
-        memory: what else the maker has to remember of the draw; each has names of its own.
+        memory: what else the maker has to remember of the draw, a type of its own.
         relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
     """
 
@@ -48,10 +48,10 @@ class Draw(Generic[Memory]):
     @property
     def z(self) -> Any:
         """The samples as ``f`` sees them: one-hot ``[N, *batch, D, C]`` in the dtype of the logits;
-        of a Bernoulli, zeros and ones ``[N, *batch, D]``; of groups, a tuple of these.
+        for a Bernoulli, zeros and ones ``[N, *batch, D]``; for groups, a tuple of these.
         """
         if self.relaxed is not None:
-            # Of a leaf a copy, since `f` may write on what it is given.
+            # A leaf is copied, since `f` may write on what it is given.
             z = self.relaxed.clone() if self.relaxed.is_leaf else self.relaxed
             return self.variables.soft_samples(z)
         return self.variables.samples(self.indices)
@@ -62,9 +62,9 @@ class Draw(Generic[Memory]):
 
 
 class Estimator(torch.nn.Module, ABC):
-    """Estimates ``E f(z)`` for ``z ~ Cat(softmax(logits))``; its backward pass, the gradient.
+    """Estimate ``E f(z)`` for ``z ~ Cat(softmax(logits))`` and, in the backward pass, its gradient.
 
-    What an estimator is stands on its class, and everything else reads it there.
+    The facts about an estimator are attributes of its class, and everything else reads them there.
 
     Args:
         samples: number of samples per call.
@@ -114,7 +114,7 @@ class Estimator(torch.nn.Module, ABC):
         return categories
 
     def evaluations(self, variables: int, categories: int) -> int | None:
-        """At how many points a call evaluates ``f``; None if that is left to chance."""
+        """Number of points at which a call evaluates ``f``; None if it is random."""
         return self.samples
 
     def expectation(
@@ -145,16 +145,20 @@ class Estimator(torch.nn.Module, ABC):
 
     @abstractmethod
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
-        """The first half of ``expectation``: where to evaluate ``f``."""
+        """Draw the points at which to evaluate ``f``: the first half of ``expectation``."""
 
     @abstractmethod
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
-        """The second half: from the values ``fz [N, *batch]`` to value and gradients; from
-        ``[N, *batch, K]`` if there are ``terms [K, D]``.
+        """Make value and gradients from values of ``f``: the second half of ``expectation``.
+
+        Args:
+            draw: from ``sample``.
+            fz: ``[N, *batch]``, or ``[N, *batch, K]`` with ``terms``.
+            terms: ``[K, D]``, as for ``expectation``.
         """
 
     def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
-        """``fz`` as it is, if it has a value for each sample, and each term if there are any."""
+        """Return ``fz`` if it has a value for each sample, and for each term if there are any."""
         if not isinstance(draw, Draw):
             raise TypeError(f"draw must come from {self}.sample, got {type(draw).__name__}")
         if draw.maker is not self:
@@ -220,7 +224,7 @@ class Estimator(torch.nn.Module, ABC):
 
 
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
-    """What ``f`` makes of the samples, or of their indices; groups are an argument each."""
+    """Values of ``f`` at the samples, or at their indices; each group is an argument of its own."""
     seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
     arguments = seen if draw.variables.groups else (seen,)
     if draw.indices.shape[1:-1].numel():

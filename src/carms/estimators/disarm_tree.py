@@ -70,8 +70,8 @@ class DisarmTree(Direct):
         return indices.flatten(0, 1), Memory(probs, *subtrees)
 
     def _walk(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Where both walkers of each pair arrive, ``[2, N / 2, *batch, D]``, and the subtrees
-        ``[start, end)`` to which they parted, ``[2, 2, N / 2, *batch, D]``.
+        """Return the leaves of both walkers of each pair, ``[2, N / 2, *batch, D]``, and the
+        subtrees ``[start, end)`` to which they parted, ``[2, 2, N / 2, *batch, D]``.
         """
         categories, pairs = probs.shape[-1], self.samples // 2
         wide = precise_dtype(probs.device)

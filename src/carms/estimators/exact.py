@@ -80,6 +80,6 @@ class Exact(Estimator):
         probs = logits.to(torch.promote_types(computing_dtype(logits.dtype), fz.dtype)).softmax(-1)
         chosen = probs.expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1))
         weights = chosen.squeeze(-1).prod(-1)
-        # What is common to all values cancels in the gradient; take it away before it is rounded.
+        # A constant cancels in the gradient; subtract one before it is rounded.
         likeliest = fz.detach().gather(0, weights.detach().argmax(0, keepdim=True))
         return (likeliest[0] + (weights * (fz - likeliest)).sum(0)).to(fz.dtype)

@@ -79,7 +79,7 @@ class FiniteDifference(Direct):
         sign, possible = draw.memory
         _, forth, back = fz.unflatten(0, (3, -1))
         slope = (forth - back) / (2 * self.step)
-        # Of what is certain the expectation is zero: no need for noise around it.
+        # The gradient of a certain variable is zero: leave out the noise around it.
         gradient: Tensor = (slope.unsqueeze(-1) * sign).mean(0) * possible
         return gradient
 

@@ -1,4 +1,4 @@
-"""Gumbel-Rao Monte Carlo, and its slope for those that build on it."""
+"""Gumbel-Rao Monte Carlo, and its averaged slope for estimators that build on it."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ __all__ = ["GumbelRao", "Noise", "averaged_slope", "check_draws"]
 
 
 class Noise(NamedTuple):
-    """What the Gumbel noise is drawn with, and what it is softened by."""
+    """How to draw the Gumbel noise, and the temperature of the softmax over it."""
 
     temperature: float
     draws: int
@@ -25,7 +25,7 @@ class Noise(NamedTuple):
 
 
 def check_draws(draws: int) -> int:
-    """The number of draws of the noise, if it is one."""
+    """Check the number of draws of the noise."""
     draws = whole_number("draws", draws)
     if draws < 1:
         raise ValueError(f"at least 1 draw of the noise is needed, got draws={draws}")

@@ -84,8 +84,8 @@ class Indecater(Direct):
         return (probs.to(fz.dtype) * self._table(draw, fz.unsqueeze(-1))).sum(-1).mean((0, -1))
 
     def _table(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        """``[N, *batch, D, C]``."""
+        """Values ``[N, *batch, D, C]`` of ``f`` with one variable set to each category."""
         *batch, count, categories = draw.memory.probs.shape
         fz = fz.view(self.samples, count, categories, *batch, fz.shape[-1])
-        # Each variable has samples of its own, and among the values there its own.
+        # Each variable has its own samples, and its own values at them.
         return fz.expand(*fz.shape[:-1], count).diagonal(dim1=1, dim2=-1).movedim(1, -1)

@@ -72,7 +72,7 @@ class MeasureValued(Direct):
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, probs, other = draw.memory
         table = neighbour_table(fz, z, probs.shape[-1])
-        # The probability of all others, of which single precision has few digits if it is small.
+        # In double precision: single has few digits of a small ``1 - p``.
         p = _normalised(probs)
         return ((p * (1 - p)).to(fz.dtype) * (table - table.gather(-1, other))).mean(0)
 
@@ -94,6 +94,6 @@ def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None)
 
 
 def _normalised(probs: Tensor) -> Tensor:
-    """In double precision."""
+    """Probabilities that add up to one in double precision."""
     p = probs.to(precise_dtype(probs.device))
     return p / p.sum(-1, keepdim=True)

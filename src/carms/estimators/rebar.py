@@ -41,7 +41,7 @@ class Relaxation(NamedTuple):
         log_temperature: Tensor,
         generator: torch.Generator | None,
     ) -> "Relaxation":
-        """Of checked logits; with a graph to the temperature where there is one to the logits."""
+        """Draw from checked logits; a graph leads to the temperature if one leads to the logits."""
         with torch.autocast(variables.logits.device.type, enabled=False):
             logits = variables.logits
             logits = leaf(logits.to(computing_dtype(logits.dtype)), variables)
@@ -50,13 +50,14 @@ class Relaxation(NamedTuple):
             noisy = perturbed(log_probs, times)
             winner = noisy.argmax(-1)
             with torch.no_grad():
-                # By what the others were later than the winner: that is what it does not tell.
+                # Noise for which `perturbed_given` reproduces `noisy`: s' equals s, with another
+                # gradient.
                 first = (-noisy.amax(-1, keepdim=True)).exp()
                 categories = torch.arange(logits.shape[-1], device=logits.device)
                 hard = winner.unsqueeze(-1) == categories
-                later = (times - log_probs.exp() * first).clamp_min(torch.finfo(times.dtype).tiny)
-                later = torch.where(hard, first, later)
-            noisy_given = perturbed_given(log_probs, winner, later)
+                delay = (times - log_probs.exp() * first).clamp_min(torch.finfo(times.dtype).tiny)
+                delay = torch.where(hard, first, delay)
+            noisy_given = perturbed_given(log_probs, winner, delay)
             if not logits.requires_grad:
                 log_temperature = log_temperature.detach()
             temperature = log_temperature.to(logits).exp()
@@ -68,7 +69,7 @@ class Relaxation(NamedTuple):
             )
 
     def gradient(self, fz: Tensor, control: Tensor, slopes: Tensor, learning: bool) -> Tensor:
-        """REINFORCE on ``f`` less the control variate, and the latter's own gradient.
+        """Add REINFORCE on ``f`` less the control variate to the gradient of the control variate.
 
         Args:
             fz: ``[N, *batch]`` at the hard samples.
@@ -90,7 +91,7 @@ class Relaxation(NamedTuple):
 
 
 def _softmax(noisy: Tensor, temperature: Tensor) -> Tensor:
-    """Of ``noisy / temperature``, without a derivative where that, or its square, is infinite."""
+    """Softmax of ``noisy / temperature``, without a derivative where its square is infinite."""
     exists = noisy.detach() > -(torch.finfo(noisy.dtype).max ** 0.5)
     warm = torch.where(exists, noisy, 0) / temperature
     return torch.where(exists, warm, -torch.inf).softmax(-1)

@@ -18,7 +18,7 @@ Kind = TypeVar("Kind", bound=type[Estimator])
 
 
 def register(name: str, *aliases: str) -> Callable[[Kind], Kind]:
-    """Give a class of estimators its name, and other names for the same.
+    """Register a class of estimators under a name and aliases.
 
     Examples:
         >>> from carms.estimators.loorf import Loorf
@@ -43,7 +43,7 @@ def register(name: str, *aliases: str) -> Callable[[Kind], Kind]:
 
 
 def available() -> tuple[str, ...]:
-    """The names that ``make`` and ``carms.expectation`` know, sorted."""
+    """The names that ``make`` knows, sorted."""
     return tuple(sorted(_CLASSES))
 
 

@@ -79,7 +79,7 @@ class Reinforce(ScoreFunction):
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         value = super().surrogate(draw, fz, terms)
-        # This call counts for the next ones.
+        # The values of this call become part of the baseline of the next ones.
         if self.stateful and self.training and torch.is_grad_enabled() and fz.numel():
             with plain_numerics(fz):
                 mean = fz.to(computing_dtype(fz.dtype)).mean()

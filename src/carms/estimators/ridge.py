@@ -17,7 +17,7 @@ from carms.sampling.independent import independent_samples
 
 __all__ = ["Ridge"]
 
-# The least penalty, for each variable: keeps the inverse accurate where all is nearly certain.
+# Smallest penalty per variable: keeps the inverse accurate where all is nearly certain.
 _LEAST = 1e-6
 
 
@@ -112,7 +112,7 @@ def leave_one_out(kernel: Tensor, penalty: Tensor, values: Tensor) -> tuple[Tens
 
     With ``Q = (K + penalty I)^-1``, the regression of ``y`` without sample n has the coefficients
     ``Q y - Q_n (Q y)_n / Q_nn``, whatever ``y_n`` is, and leaves ``(Q y)_n / Q_nn`` of ``y_n``.
-    Here ``y`` are the values less the mean of those that it sees.
+    Here ``y`` are the values less the mean of those that the regression sees.
 
     Args:
         kernel: ``K [*batch, N, N]``, the inner products of the features.

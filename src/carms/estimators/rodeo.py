@@ -67,7 +67,7 @@ class Rodeo(ControlVariate):
         if not probs.shape[-2]:
             return torch.zeros_like(probs)
         score = z - probs
-        # Of the other samples: mean value, mean slope, and the mean of f(z_m) + f'(z_m) (y - z_m).
+        # Mean value and slope of the other samples, and the mean of f(z_m) + f'(z_m) (y - z_m).
         value = self._others(f)
         tangent = self._others(slopes)
         here = self._others(f - (slopes * z).sum((-2, -1))) + (tangent * z).sum((-2, -1))
@@ -83,11 +83,11 @@ class Rodeo(ControlVariate):
         return gradient
 
     def _others(self, values: Tensor) -> Tensor:
-        """The mean over the other samples."""
+        """Mean over the other samples."""
         return (values.sum(0) - values) / (self.samples - 1)
 
     def _network(self, prediction: Tensor, mean: Tensor) -> Tensor:
-        """``[..., 2]``: the two functions above."""
+        """Values ``[..., 2]`` of the functions h and k."""
         inputs = torch.stack((prediction, mean, torch.ones_like(mean)), -1)
         hidden = torch.nn.functional.leaky_relu(inputs @ self.inner.to(inputs))
         return hidden @ self.outer.to(inputs)

@@ -1,4 +1,4 @@
-"""The straight-through estimator, and the tool of all of its kin."""
+"""The straight-through estimator, and the slope of a softmax that its relatives use."""
 
 import torch
 from torch import Tensor

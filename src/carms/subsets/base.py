@@ -49,7 +49,7 @@ class Draw:
 
 
 class SubsetEstimator(torch.nn.Module, ABC):
-    """Estimates ``E f`` for k of n items without replacement; its backward pass, the gradient.
+    """Estimate ``E f`` for k of n items without replacement, and in the backward pass its gradient.
 
     Args:
         size: number of items to choose, k.
@@ -60,7 +60,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
         name: what ``carms.subsets.make`` calls it.
         unbiased: whether the expectation of the gradient is the gradient.
         black_box: whether ``f`` may be anything that returns a number.
-        least_samples: the smallest N.
+        least_samples: the smallest number of samples.
     """
 
     name: ClassVar[str]
@@ -104,12 +104,12 @@ class SubsetEstimator(torch.nn.Module, ABC):
         return self.surrogate(draw, f(draw.z))
 
     def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Draw:
-        """The first half of ``expectation``: where to evaluate ``f``."""
+        """Draw the points at which to evaluate ``f``: the first half of ``expectation``."""
         _check_logits(logits, self.size)
         return self._sample(logits, generator)
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        """The second half: from the values ``fz [N, *batch]`` to value and gradients."""
+        """Make value and gradients from values ``fz [N, *batch]``: the second half."""
         if draw.maker is not self:
             raise ValueError(f"this draw was made by {draw.maker}, not by {self}")
         return self._surrogate(draw, check_values(fz, draw.items))
@@ -170,8 +170,8 @@ def indicator(items: Tensor, logits: Tensor) -> Tensor:
 
 
 def race(logits: Tensor, size: int, generator: torch.Generator | None) -> Tensor:
-    """Independent rankings ``[*batch, k]`` of the first k items: Gumbel top-k, in the precision of
-    the logits.
+    """Draw independent rankings ``[*batch, k]`` of the first k items by Gumbel top-k, in the
+    precision of the logits.
     """
     times = exponentials(tuple(logits.shape), logits, generator)
     return perturbed(logits, times).topk(size, -1).indices

@@ -1,4 +1,4 @@
-"""Draws that avoid each other, corrected pair by pair."""
+"""Negatively correlated draws, corrected pair by pair."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,10 @@ from carms.subsets.listed import ByCategories, count
 
 __all__ = ["COUPLED", "MOST_LISTED", "Carms", "default_epsilon"]
 
-# The most subsets that are laid side by side on the ring; of more, the picks are coupled.
+# Largest number of subsets that become the categories of one variable. If there are more, their
+# picks are coupled.
 MOST_LISTED = 256
-# Picks that are coupled. Further ones would divide intervals that are far below 1 / N already.
+# Number of picks that are coupled. Further ones would divide intervals far below 1 / N.
 COUPLED = 3
 
 
@@ -34,7 +35,7 @@ class Carms(ByCategories):
         samples: number of draws, at least 2.
         ordered: whether ``f`` takes the items in order of rank rather than the subset.
         epsilon: probability that the draws of an example are independent after all; it bounds
-            every pair ratio by ``1 / epsilon`` and biases nothing. By default, what measured best
+            every pair ratio by ``1 / epsilon`` and biases nothing. Defaults to what measured best
             for the number of samples and of subsets.
 
     Examples:
@@ -56,7 +57,7 @@ class Carms(ByCategories):
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
         if not self.ordered and count(logits.shape[-1], self.size, False) <= MOST_LISTED:
             return super()._draw(logits, generator)
-        if not logits.numel():  # rollouts are of somebody
+        if not logits.numel():  # there are no rollouts of an empty batch
             return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
         return self._picks(logits, generator)
 

@@ -22,7 +22,7 @@ __all__ = ["ByCategories", "Exact", "Unord", "count", "every", "log_probs"]
 
 
 def count(items: int, size: int, ordered: bool) -> int:
-    """How many subsets, or rankings, there are.
+    """Number of subsets, or rankings, of ``size`` of the items.
 
     Examples:
         >>> count(8, 3, ordered=False), count(8, 3, ordered=True)
@@ -33,7 +33,7 @@ def count(items: int, size: int, ordered: bool) -> int:
 
 @constant
 def every(items: int, size: int, ordered: bool, device: torch.device) -> Tensor:
-    """``[M, k]``: all subsets, or all rankings, of ``size`` of the items."""
+    """All subsets, or all rankings, of ``size`` of the items, ``[M, k]``."""
     kind = itertools.permutations if ordered else itertools.combinations
     return torch.tensor(list(kind(range(items), size)), device=device)
 
@@ -44,8 +44,8 @@ def log_probs(logits: Tensor, size: int, ordered: bool) -> Tensor:
     if ordered or 2 * size > logits.shape[-1]:
         each = items.view(len(items), *[1] * (logits.ndim - 1), size)
         return log_prob(logits, each.expand(-1, *logits.shape[:-1], -1), ordered)
-    # A subset is one that is smaller by an item, any of its own, which came last. While subsets
-    # become more from size to size, this is faster than their integrals.
+    # A subset is a smaller one and the item that came last, which may be any of its own. As long
+    # as the number of subsets grows with their size, this sum is faster than integrals.
     found = torch.zeros_like(logits[..., 0]).unsqueeze(0)
     for members, parents, absent in _sizes(logits.shape[-1], size, logits.device):
         left = logits.movedim(-1, 0)[absent].logsumexp(1)
@@ -56,9 +56,8 @@ def log_probs(logits: Tensor, size: int, ordered: bool) -> Tensor:
 
 @constant
 def _sizes(items: int, size: int, device: torch.device) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """For subsets of 1 to ``size`` items: their members ``[M, k]``, for each member which of the
-    smaller subsets is left without it ``[M, k]``, and which items are absent from each smaller
-    subset.
+    """Tables for subsets of 1 to ``size`` items: their members ``[M, k]``, which smaller subset is
+    left without each member ``[M, k]``, and which items are absent from each smaller subset.
     """
     found = []
     place: dict[tuple[int, ...], int] = {(): 0}

@@ -87,7 +87,7 @@ class StraightThrough(Relaxed):
 
 
 def relaxed_top_k(noisy: Tensor, size: int, temperature: float) -> Tensor:
-    """``[..., n]`` that add up to ``size``; towards temperature 0, the ``size`` largest.
+    """Soft subset ``[..., n]`` that adds up to ``size``; towards temperature 0, the top ``size``.
 
     Examples:
         >>> relaxed_top_k(torch.tensor([3.0, 1.0, 0.0]), 2, temperature=1.0)

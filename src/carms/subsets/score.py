@@ -10,7 +10,7 @@ items outside, and not a sum over its k! orders.
 import torch
 from torch import Tensor
 
-from carms.estimators.unord import arrivals
+from carms.estimators.families.arrivals import arrivals
 
 __all__ = ["log_prob", "outside", "score"]
 
@@ -70,7 +70,7 @@ def member_scores(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
 def outside(logits: Tensor, items: Tensor) -> Tensor:
     """Probabilities ``[N, *batch, n]`` of the next item, zero for ``items`` and without any."""
     share = _without(logits, items).softmax(-1)
-    # Of all items, nothing is left: a softmax of nothing.
+    # If all items are chosen, the softmax is over nothing.
     return torch.nan_to_num(share, 0)
 
 

@@ -16,10 +16,10 @@ __all__ = ["ControlVariate"]
 class ControlVariate(Estimator):
     """Estimators that make the gradient of all logits from derivatives of ``f``.
 
-    Of those that are ``learned``, the backward pass in ``train()`` mode also puts the gradient of
-    the estimator's variance on its parameters, for an optimiser of their own. It does not matter by
-    what the value is multiplied before ``backward()``, so it must not be clipped or unscaled
-    together with other gradients; every backward pass adds to it once more.
+    If an estimator is ``learned``, its backward pass in ``train()`` mode also puts the gradient of
+    its variance on its parameters, for an optimiser of their own. That gradient does not depend on
+    what the value is multiplied by before ``backward()``, so it must not be clipped or unscaled
+    together with other gradients. Every backward pass adds it once more.
     """
 
     black_box = False
@@ -40,13 +40,13 @@ class ControlVariate(Estimator):
             return value
         # The mean of an unbiased gradient does not move, so its square is the variance.
         loss = gradient.square().sum() / max(1, value.numel())
-        teaching = torch.autograd.grad(
+        slopes = torch.autograd.grad(
             loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
         )
         # In the plain layout of the parameters, which distributed training compares with theirs.
-        plain = [each.clone(memory_format=torch.contiguous_format) for each in teaching]
-        taught: Tensor = _Taught.apply(value, *parameters, *plain)  # type: ignore[no-untyped-call]
-        return taught
+        plain = [each.clone(memory_format=torch.contiguous_format) for each in slopes]
+        learning: Tensor = _Learning.apply(value, *parameters, *plain)  # type: ignore[no-untyped-call]
+        return learning
 
     @abstractmethod
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
@@ -59,8 +59,8 @@ class ControlVariate(Estimator):
         return fz.mean(0)
 
 
-class _Taught(torch.autograd.Function):
-    """The value, whose backward pass gives each parameter the gradient that is meant for it."""
+class _Learning(torch.autograd.Function):
+    """The value, whose backward pass also gives each parameter its own gradient."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, *tensors: Tensor) -> Tensor:

@@ -8,11 +8,11 @@ from carms.core.dtypes import precise_dtype
 
 __all__ = ["Past", "cross_fit", "moments"]
 
-# Strength of the two pulls below, as a number of examples.
+# Strength of the pulls towards 1 and towards the common scale, as a number of examples.
 _TO_ONE, _TO_COMMON = 1.0, 10.0
-# Of a term so small against the base, as a share of its square, only rounding is left.
+# A term whose square is below this share of that of the base is nothing but rounding.
 _NEGLIGIBLE = 1e-12
-# Fewer past calls than these tell more noise than scales; of older ones, this share is kept.
+# Fewer past calls than this tell more noise than scales; each call keeps this share of the past.
 _ENOUGH, _DECAY = 16, 0.99
 
 
@@ -32,8 +32,8 @@ class Past(torch.nn.Module):
         self.register_buffer("count", torch.zeros(()))
 
     def of(self, probs: Tensor) -> Tensor:
-        """The sum of past moments as it is now, for ``probs [*batch, D, C]``; empty where there is
-        a batch, or hardly a past.
+        """Return the sum of past moments for ``probs [*batch, D, C]``; empty where there is a
+        batch, or hardly a past.
         """
         compiling = torch.compiler.is_compiling()  # which must not depend on the count
         if not _alone(probs) or compiling or self.count < _ENOUGH:
@@ -41,7 +41,7 @@ class Past(torch.nn.Module):
         return self.total.clone().to(probs.device)
 
     def add(self, own: Tensor) -> None:
-        """Let the ``moments`` of a call count for the next ones, in ``train()`` mode."""
+        """Add the ``moments`` of a call to those of past calls, in ``train()`` mode."""
         if not _alone(own) or not self.training or torch.compiler.is_compiling():
             return
         # Calls of any size count alike, and none overflows a buffer in half precision.
@@ -61,7 +61,7 @@ class Past(torch.nn.Module):
         Args:
             base: ``[*batch, D, C]``, the gradient of each example.
             terms: K tensors ``[*batch, D, C]`` of mean zero.
-            before: what ``of`` said before the draw.
+            before: what ``of`` returned before the draw.
         """
         rows = torch.stack((base, *terms), -3).flatten(-2).to(precise_dtype(base.device))
         own = moments(rows)
@@ -101,14 +101,14 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
         others, count = others + past, _ENOUGH
     first = others[..., 0, :]
     target, products = first[..., 1:], others[..., 1:, 1:]
-    # So that nothing is divided by zero, or by what rounding left of it.
+    # Keeps denominators away from zero, and from what rounding left of it.
     floor = first[..., :1] * _NEGLIGIBLE + torch.finfo(own.dtype).tiny
-    # The least squares of a single term, the sum of all, pulled towards 1.
+    # Least squares of the common scale, that of the sum of all terms, pulled towards 1.
     square = products.sum((-2, -1)).unsqueeze(-1)
     pull = torch.add(floor, square, alpha=_TO_ONE / count)
     scales = (pull - target.sum(-1, keepdim=True)) / square.add_(pull)
     if target.shape[-1] == 2:
-        # And of each, pulled towards that one, by Cramer's rule.
+        # Least squares of each scale, pulled towards the common one, by Cramer's rule.
         squares, mixed = products.diagonal(dim1=-2, dim2=-1), products[..., :1, 1]
         pull = torch.add(floor, squares, alpha=_TO_COMMON / count)
         squares, right = squares + pull, (pull * scales).sub_(target)

@@ -49,7 +49,7 @@ class Drawing(Estimator):
 
 
 def own_values(fz: Tensor, terms: Tensor | None) -> Tensor:
-    """What each variable is judged by: ``[N, *batch, D]``, the sums of the terms that depend on it;
-    without terms, ``[N, *batch, 1]``: the values themselves, for all variables.
+    """Values by which each variable is judged: ``[N, *batch, D]``, the sums of the terms that
+    depend on it; without terms ``[N, *batch, 1]``, the values themselves for all variables.
     """
     return fz.unsqueeze(-1) if terms is None else fz @ terms.detach().to(fz)

@@ -13,7 +13,7 @@ __all__ = ["change_one", "neighbour_table", "neighbours", "summed_gradient"]
 
 
 def neighbours(z: Tensor, probs: Tensor) -> Tensor:
-    """The points ``z [N, *batch, D]`` themselves, then all that differ from one of them in one
+    """Return the points ``z [N, *batch, D]``, then all that differ from one of them in one
     variable: ``[N + N D (C - 1), *batch, D]``. An impossible one is replaced by the point itself.
     """
     samples, variables, categories = z.shape[0], z.shape[-1], probs.shape[-1]
@@ -31,9 +31,13 @@ def neighbours(z: Tensor, probs: Tensor) -> Tensor:
 
 
 def neighbour_table(fz: Tensor, z: Tensor, categories: int) -> Tensor:
-    """``[N, *batch, D, C]``: f with one variable set to each category, the others as in ``z``,
-    from the values ``fz [..., D]`` at the ``neighbours`` of ``z``, for each variable its own, or
-    ``[..., 1]`` for all.
+    """``[N, *batch, D, C]``: f with one variable set to each category, the others as in ``z``.
+
+    Args:
+        fz: values at the ``neighbours`` of ``z``, ``[..., D]`` with its own for each variable, or
+            ``[..., 1]`` for all.
+        z: ``[N, *batch, D]``.
+        categories: number of categories C.
     """
     samples, *batch, variables = z.shape
     here = fz[:samples].expand(z.shape).unsqueeze(-1)
@@ -51,8 +55,8 @@ def summed_gradient(table: Tensor, probs: Tensor) -> Tensor:
         table: ``[N, *batch, D, C]``, values ``f_nc``.
         probs: ``[*batch, D, C]``.
     """
-    # What is common to all categories cancels, so it is taken away before it is rounded. The value
-    # of an all but certain category is nearly the mean: less that of itself, none of it is lost.
+    # A constant cancels, so one is subtracted before it is rounded: the value of the likeliest
+    # category, which is nearly the mean where that category is all but certain.
     likeliest = probs.argmax(-1, keepdim=True).expand(*table.shape[:-1], 1)
     table = table - table.gather(-1, likeliest)
     mean = (probs * table).sum(-1, keepdim=True)

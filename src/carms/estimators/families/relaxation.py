@@ -48,7 +48,7 @@ class Relaxation(Estimator):
 
 
 def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> None:
-    """Raise where autograd does not lead from the values of ``f`` to the samples."""
+    """Raise if autograd does not lead from the values of ``f`` to the samples."""
     if not torch.compiler.is_compiling() and not _leads_to(values, z):
         raise ValueError(
             f"{estimator} needs a differentiable f, but its values do not depend on z in a way "
@@ -57,7 +57,7 @@ def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> Non
 
 
 def _leads_to(values: Tensor, source: Tensor | None) -> bool:
-    """Whether the graph of the values comes by the source; True where there is nothing to find."""
+    """Whether the graph of the values contains the source; True if there is no graph to search."""
     if source is None or source.grad_fn is None or not torch.is_grad_enabled():
         return True
     todo, seen = [values.grad_fn], set()
