@@ -1,11 +1,10 @@
-"""CARMS-T: trapezoid slopes, neighbours, and scales fitted on other examples."""
+"""CARMS-T: unbiased, in one pass or two, in any precision."""
 
 import pytest
 import torch
+from carms_t_cases import REPLICATES, in_groups, network, quadratic, scaled, true_gradient
 from helpers import (
-    Moments,
     RandomTable,
-    configurations,
     dirichlet_probs,
     generator,
     logits_of,
@@ -14,56 +13,6 @@ from helpers import (
 from torch.distributions import Bernoulli
 
 import carms
-from carms.estimators.carms_t import CarmsT
-from carms.estimators.families.cross_fit import Past, cross_fit, moments
-from carms.estimators.families.neighbours import change_one
-from carms.estimators.families.trapezoid import trapezoid
-
-REPLICATES = 200_000
-
-
-def network(variables, categories, steepness, seed=0):
-    source = generator(seed)
-    first = torch.randn(variables, categories, 8, generator=source, dtype=torch.float64)
-    last = torch.randn(8, generator=source, dtype=torch.float64)
-
-    def f(z):
-        inner = torch.einsum("...dc,dch->...h", z, first.to(z.dtype)) / variables**0.5
-        return 3 + (steepness * inner).tanh() @ last.to(z.dtype)
-
-    return f
-
-
-def true_gradient(f, probs):
-    logits = probs.log().requires_grad_()
-    points = configurations(*probs.shape)
-    weights = (logits.softmax(-1) * points).sum(-1).prod(-1)
-    value = (weights * f(points)).sum()
-    return value.item(), torch.autograd.grad(value, logits)[0]
-
-
-class InGroups(Past):
-    """Replicates are a batch dimension, and scales are fitted within groups of a few of them."""
-
-    def __init__(self, terms, group):
-        super().__init__(terms)
-        self.group = group
-
-    def combine(self, base, terms, before):
-        rows = [row.unflatten(0, (-1, self.group)) for row in (base, *terms)]
-        own = moments(torch.stack(rows, -3).flatten(-2))
-        scales = torch.func.vmap(cross_fit)(own).flatten(0, 1)[..., None, None]
-        return base + sum(scales[:, k] * term for k, term in enumerate(terms))
-
-
-def in_groups(group, **options):
-    estimator = CarmsT(**options)
-    estimator.past = InGroups(len(estimator.past.total) - 1, group)
-    return estimator
-
-
-def fitted(base, *terms):
-    return cross_fit(moments(torch.stack((base, *terms), -3).flatten(-2)))
 
 
 @pytest.mark.parametrize("group", [1, 2, 3, 50])
@@ -93,23 +42,6 @@ def test_unbiased_with_any_number_of_neighbours(samples, neighbours):
     assert gradients.agrees_with(gradient)
 
 
-class Fixed(Past):
-    """With scales of our own."""
-
-    def __init__(self, scales):
-        super().__init__(len(scales))
-        self.scales = scales
-
-    def combine(self, base, terms, before):
-        return base + sum(s * term for s, term in zip(self.scales, terms, strict=True))
-
-
-def scaled(*scales, **options):
-    estimator = CarmsT(**options)
-    estimator.past = Fixed(scales)
-    return estimator
-
-
 @pytest.mark.parametrize("scales", [(0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (-0.7, 2.0)])
 def test_unbiased_whatever_the_scales(scales):
     probs, f = dirichlet_probs(0.5, 3, 3, seed=7, floor=0.01), RandomTable(3, 3, seed=11)
@@ -128,38 +60,6 @@ def test_without_scales_it_is_carms_s():
     assert torch.equal(same.indices, draw.indices[:3])
     value = carms_s.surrogate(same, f(same.z))
     torch.testing.assert_close(gradient, torch.autograd.grad(value.sum(), logits)[0])
-
-
-def quadratic(z):
-    weight = torch.randn(6, 6, generator=generator(5), dtype=torch.float64)
-    flat = z.flatten(-2).double()
-    return (flat @ weight * flat).sum(-1) + flat @ weight[0]
-
-
-def test_the_trapezoid_is_exact_on_quadratics_and_only_there():
-    probs = dirichlet_probs(1.0, 2, 3, seed=4, floor=0.05)
-    for f, exact in ((quadratic, True), (lambda z: quadratic(z).sin(), False)):
-        points = configurations(2, 3).requires_grad_()
-        (slopes,) = torch.autograd.grad(f(points).sum(), points)
-        chances = (probs * points.detach()).sum(-1).prod(-1)
-        parts = [
-            chance * trapezoid(probs, z[None], h[None])
-            for chance, z, h in zip(chances, points.detach(), slopes, strict=True)
-        ]
-        expected = true_gradient(f, probs)[1]
-        assert torch.allclose(sum(parts), expected, rtol=1e-12) == exact
-
-
-def test_neighbours_find_nothing_to_mend_in_a_quadratic():
-    logits = logits_of(50, 2, 3)
-    estimator = scaled(1.0, 1.0, samples=6)
-    draw = estimator.sample(logits, generator(1))
-    value = estimator.surrogate(draw, quadratic(draw.z))
-    (gradient,) = torch.autograd.grad(value.sum(), logits)
-    base = draw.z[: estimator.base].detach().requires_grad_()
-    (slopes,) = torch.autograd.grad(quadratic(base).sum(), base)
-    by_slopes = trapezoid(logits.detach().softmax(-1), base.detach(), slopes)
-    torch.testing.assert_close(gradient, by_slopes)
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (7,), (2, 3)])
@@ -209,144 +109,12 @@ def test_bits_are_categories():
     )
 
 
-def test_neighbours_change_one_variable_and_keep_the_distribution():
-    probs = dirichlet_probs(0.5, 2, 3, seed=3, floor=0.02)
-    logits = probs.log().expand(REPLICATES, 2, 3)
-    draw = CarmsT(samples=4, neighbours=2).sample(logits, generator(0))
-    base, changed = draw.indices.split(2)
-    assert ((base != changed).sum(-1) == 1).all()
-    weights = draw.memory.weights.double()
-    torch.testing.assert_close(weights.sum(0), torch.ones(REPLICATES, dtype=torch.float64))
-    # Each neighbour with its acceptance, and its base sample with the rest, is a sample of p.
-    accepted = weights[2:] * 2 * 2**10
-    frequency = Moments()
-    points = torch.stack([3 * one[..., 0] + one[..., 1] for one in (base[0], changed[0])])
-    hits = torch.nn.functional.one_hot(points, 9).double()
-    frequency.add((1 - accepted[0, :, None]) * hits[0] + accepted[0, :, None] * hits[1])
-    expected = (probs[0].unsqueeze(-1) * probs[1]).flatten()
-    assert frequency.agrees_with(expected)
-    assert accepted.min() > 0
-    assert accepted.max() <= 1
-    plain = Moments()
-    plain.add(hits[1])
-    assert not plain.agrees_with(expected)
-
-
-def test_what_cannot_happen_is_not_asked_for():
-    logits = torch.tensor([[0.0, -torch.inf, 1.0], [-torch.inf, 2.0, -torch.inf]])
-    logits = logits.expand(200, 2, 3).clone().requires_grad_()
-
-    def f(z):
-        assert (z[..., 0, 1] == 0).all()
-        assert (z[..., 1, 1] == 1).all()
-        return (z[..., 0, 2] - 0.3) ** 3
-
-    value = carms.expectation(f, logits, "carms-t", samples=5)
-    value.sum().backward()
-    assert logits.grad.isfinite().all()
-    assert logits.grad[:, 1].abs().max() < 1e-6
-    assert (logits.grad[:, 0, 1] == 0).all()
-    assert logits.grad[:, 0].abs().max() > 0
-
-
 def test_infinite_slopes_of_what_never_happens_do_not_matter():
     logits = torch.tensor([[0.0, -torch.inf, 1.0]]).expand(20, 1, 3).clone().requires_grad_()
     carms.expectation(
         lambda z: (z[..., 1].sqrt() + z[..., 2] ** 2).sum(-1), logits, "carms-t", samples=5
     ).sum().backward()
     assert logits.grad.isfinite().all()
-
-
-def test_nothing_changes_where_all_is_certain():
-    logits = torch.tensor([[0.0, -torch.inf], [200.0, 0.0]]).expand(5, 2, 2).clone()
-    logits.requires_grad_()
-    carms.expectation(lambda z: z[..., 0].sum(-1) ** 2, logits, "carms-t").sum().backward()
-    assert (logits.grad == 0).all()
-
-
-def test_few_neighbours_of_a_certain_variable():
-    # Chosen in proportion to the probability to change: the certain one never.
-    probs = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]).expand(1000, 2, 3)
-    z = torch.tensor([0, 2]).expand(3, 1000, 2)
-    changed, reach, _ = change_one(probs, z, generator(0))
-    assert (changed[..., 0] == 1).all()
-    assert (changed[..., 1] == 2).all()
-    torch.testing.assert_close(reach, torch.full_like(reach, 0.5))
-
-
-def test_a_scale_does_not_depend_on_its_own_example():
-    rows = torch.randn(3, 6, 2, 3, generator=generator(0), dtype=torch.float64)
-    before = fitted(*rows)
-    rows[:, 2] *= -3
-    after = fitted(*rows)
-    torch.testing.assert_close(before[2], after[2])
-    moved = (before - after).abs().amax(-1) > 1e-3
-    assert moved.tolist() == [True, True, False, True, True, True]
-
-
-def test_scales_are_least_squares():
-    # Of many examples, so that the pulls hardly matter.
-    source = generator(0)
-    terms = torch.randn(2, 20_000, 2, 3, generator=source, dtype=torch.float64)
-    noise = torch.randn(20_000, 2, 3, generator=source, dtype=torch.float64)
-    base = noise - 0.3 * terms[0] - 1.7 * terms[1]
-    scales = fitted(base, *terms)
-    right = torch.tensor([0.3, 1.7], dtype=torch.float64).expand_as(scales)
-    torch.testing.assert_close(scales, right, atol=0.02, rtol=0)
-    one = fitted(noise - 0.4 * terms[0], terms[0])
-    torch.testing.assert_close(one, torch.full_like(one, 0.4), atol=0.02, rtol=0)
-
-
-@pytest.mark.parametrize("batch", [(), (1,), (1, 1)])
-def test_nobody_else_means_ones(batch):
-    rows = torch.randn(3, *batch, 2, 3, generator=generator(0), dtype=torch.float64)
-    assert torch.equal(fitted(*rows), torch.ones(*batch, 2, dtype=torch.float64))
-
-
-def variance(estimator, f, logits, replicates):
-    rows = []
-    for _ in range(replicates):
-        leaf = logits.clone().requires_grad_()
-        rows.append(torch.autograd.grad(estimator.expectation(f, leaf).sum(), leaf)[0])
-    return torch.stack(rows).var(0).sum().item()
-
-
-def test_past_calls_fit_the_scales_where_there_is_no_batch():
-    torch.manual_seed(0)
-    logits, f = logits_of(3, 4).detach(), network(3, 4, 20.0)
-    learning = carms.make("carms-t", samples=10)
-    fresh = carms.make("carms-t", samples=10).eval()
-    variance(fresh, f, logits, 100)
-    assert not any(value.any() for value in fresh.state_dict().values())
-    variance(learning, f, logits, 100)
-    assert all(value.any() for value in learning.state_dict().values())
-    # Slopes of a staircase mislead; only who has a past can know.
-    assert variance(learning, f, logits, 400) < 0.5 * variance(fresh, f, logits, 400)
-    again = carms.make("carms-t", samples=10)
-    again.load_state_dict(learning.state_dict())
-    leaf = logits.clone().requires_grad_()
-    values = [one.expectation(f, leaf, generator(3)) for one in (learning, again)]
-    assert torch.equal(*(torch.autograd.grad(value, leaf)[0] for value in values))
-
-
-def test_a_batch_needs_no_past():
-    estimator = carms.make("carms-t", samples=6)
-    logits = logits_of(2, 2, 3)
-    for _ in range(30):
-        torch.autograd.grad(estimator.expectation(quadratic, logits).sum(), logits)
-    assert not any(value.any() for value in estimator.state_dict().values())
-
-
-def test_unbiased_with_a_past():
-    torch.manual_seed(1)
-    probs, f = dirichlet_probs(1.0, 1, 3, seed=7, floor=0.05), network(1, 3, 3.0)
-    estimator, found = carms.make("carms-t", samples=3), []
-    for _ in range(3000):
-        logits = probs.log().requires_grad_()
-        found.append(torch.autograd.grad(estimator.expectation(f, logits), logits)[0])
-    gradients = Moments()
-    gradients.add(torch.stack(found))
-    assert gradients.agrees_with(true_gradient(f, probs)[1])
 
 
 @pytest.mark.parametrize(("steepness", "limit"), [(0.3, 0.1), (1.0, 0.3), (3.0, 1.05), (8.0, 1.05)])
@@ -461,16 +229,6 @@ def test_no_second_derivative():
     (gradient,) = torch.autograd.grad(value.sum(), logits, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
-
-
-def test_a_past_in_half_precision_stays_finite():
-    estimator, logits = carms.make("carms-t", samples=6).half(), logits_of(3, 4)
-    for _ in range(40):
-        value = estimator.expectation(lambda z: 1e4 * network(3, 4, 3.0)(z), logits)
-        torch.autograd.grad(value, logits)
-    assert estimator.past.total.dtype == torch.float16
-    assert estimator.past.total.isfinite().all()
-    assert estimator.past.count > 20
 
 
 def test_an_f_in_half_precision_has_a_backward_pass_of_its_own():
