@@ -6,6 +6,8 @@ from torch import Tensor
 from carms.copulas import Circular
 from carms.core.checks.tensors import check_floats, check_place
 from carms.core.pairs import pair_index
+from carms.core.surrogate import with_gradient_of
+from carms.sampling.mixture import mixed_lift
 from carms.sequences.gaps import gaps_between
 from carms.sequences.pieces import Pieces
 from carms.sequences.record import Rollouts
@@ -43,7 +45,7 @@ def circular_ratio(pieces: Pieces, epsilon: float, complete: bool = True) -> Ten
     lift = copula.lift_across(gaps, width[first], width[second])
     together = 1.0 if complete else copula.lift_within(width[first])
     lift = torch.where(equal, together, lift)
-    pairs = ((1 - epsilon) * lift + epsilon).reciprocal().T
+    pairs = mixed_lift(lift, epsilon).reciprocal().T
     ratio = torch.ones_like(pieces.own[..., :1]).repeat(1, 1, count)
     ratio[:, first, second] = pairs
     ratio[:, second, first] = pairs
@@ -91,7 +93,7 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
     hint = "; of those of its tokens, take the sum over the mask of the rollouts"
     _check_per_rollout("log_probs", log_probs, ratio, hint)
     term = (weights * log_probs).mean(-1)
-    return rewards.mean(-1) + (term - term.detach()).to(rewards.dtype)
+    return with_gradient_of(rewards.mean(-1), term)
 
 
 def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
