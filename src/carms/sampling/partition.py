@@ -49,82 +49,93 @@ class Partition(ABC):
             return Counted(probs)
         return Searched(probs) if probs.shape[-1] <= _SMALL else Blocked(probs)
 
-    @abstractmethod
     def category(self, u: Tensor) -> Tensor:
-        """In whose interval each ``u [K, *batch]`` lies; never one of width zero."""
+        """The categories in whose intervals ``u [K, *batch]`` lie."""
+        return self.find(u).indices
+
+    @abstractmethod
+    def find(self, u: Tensor) -> Located:
+        """Locate the categories in whose intervals ``u [K, *batch]`` lie, never of width zero."""
 
     @abstractmethod
     def at(self, indices: Tensor) -> Located:
         """Locate given categories ``[K, *batch]``."""
 
-    def find(self, u: Tensor) -> Located:
-        """Locate the ``category`` of each ``u [K, *batch]``."""
-        return self.at(self.category(u))
-
-
-class _Summed(Partition):
-    """Partitions by one cumulative sum over all categories."""
-
-    def at(self, indices: Tensor) -> Located:
-        return _BySums(self, indices)
-
-    @abstractmethod
-    def sums(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Probabilities of the categories ``[K, *batch]`` in their own precision, the sums of
-        probabilities up to them, and ``[*batch]`` the sum of all; the first two are new tensors.
-        """
-
 
 class _BySums(Located):
-    def __init__(self, partition: _Summed, indices: Tensor) -> None:
-        self._partition, self.indices = partition, indices
+    """Intervals from the sum of the probabilities up to each category."""
+
+    dtype: torch.dtype
+
+    @abstractmethod
+    def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Lengths and right ends ``[K, *batch]``, new tensors, and the sum ``[*batch]`` of all
+        probabilities, in double precision.
+        """
 
     def interval(self) -> tuple[Tensor, Tensor]:
-        own, right, total = self._partition.sums(self.indices)
-        width = own.to(total.dtype)
+        width, right, total = self._sums()
         left = right.sub_(width).clamp_min_(0).div_(total)
-        return left, width.div_(total).to(own.dtype)
+        return left, width.div_(total).to(self.dtype)
 
     def ends(self) -> tuple[Tensor, Tensor, Tensor]:
-        own, right, total = self._partition.sums(self.indices)
-        width = own.to(total.dtype)
+        width, right, total = self._sums()
         left = (right - width).clamp_min_(0)
         return left.div_(total), width.div_(total), right.div_(total)
 
 
-class Counted(_Summed):
+class Counted(Partition):
     """For a few categories: count the ends that lie below a point.
 
     Categories lead, so that all that is done to one of them is done to contiguous numbers.
     """
 
     def __init__(self, probs: Tensor) -> None:
-        self._probs = probs.movedim(-1, 0).contiguous()
-        self._ends = self._probs.cumsum(0, dtype=precise_dtype(probs.device))
+        self.probs = probs.movedim(-1, 0).contiguous()
+        self.ends = self.probs.cumsum(0, dtype=precise_dtype(probs.device))
 
-    def category(self, u: Tensor) -> Tensor:
-        target = (u.contiguous() * self._ends[-1]).unsqueeze(1)
+    def find(self, u: Tensor) -> Located:
+        target = (u.contiguous() * self.ends[-1]).unsqueeze(1)
         # Bytes are added several times faster than long integers.
-        return (target >= self._ends[:-1]).sum(1, dtype=torch.uint8).long()
+        return self.at((target >= self.ends[:-1]).sum(1, dtype=torch.uint8).long())
 
-    def sums(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return self._probs.gather(0, indices), self._ends.gather(0, indices), self._ends[-1]
+    def at(self, indices: Tensor) -> Located:
+        return _InCounted(self, indices)
 
 
-class Searched(_Summed):
+class _InCounted(_BySums):
+    def __init__(self, partition: Counted, indices: Tensor) -> None:
+        self._partition, self.indices, self.dtype = partition, indices, partition.probs.dtype
+
+    def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
+        ends = self._partition.ends
+        width = self._partition.probs.gather(0, self.indices).to(ends.dtype)
+        return width, ends.gather(0, self.indices), ends[-1]
+
+
+class Searched(Partition):
     """For some hundred categories: a binary search among their ends."""
 
     def __init__(self, probs: Tensor) -> None:
-        self._probs = probs
-        self._ends = probs.cumsum(-1, dtype=precise_dtype(probs.device))
+        self.probs = probs
+        self.ends = probs.cumsum(-1, dtype=precise_dtype(probs.device))
 
-    def category(self, u: Tensor) -> Tensor:
-        return _leading(_search(self._ends, u.movedim(0, -1) * self._ends[..., -1:]))
+    def find(self, u: Tensor) -> Located:
+        return _InSearched(self, _search(self.ends, u.movedim(0, -1) * self.ends[..., -1:]))
 
-    def sums(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        places = indices.movedim(0, -1)
-        own, right = self._probs.gather(-1, places), self._ends.gather(-1, places)
-        return _leading(own), _leading(right), self._ends[..., -1]
+    def at(self, indices: Tensor) -> Located:
+        return _InSearched(self, indices.movedim(0, -1))
+
+
+class _InSearched(_BySums):
+    def __init__(self, partition: Searched, places: Tensor) -> None:
+        self._partition, self._places, self.dtype = partition, places, partition.probs.dtype
+        self.indices = _leading(places)
+
+    def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
+        ends = self._partition.ends
+        width = self._partition.probs.gather(-1, self._places).to(ends.dtype)
+        return _leading(width), _leading(ends.gather(-1, self._places)), ends[..., -1]
 
 
 class Blocked(Partition):
@@ -145,9 +156,6 @@ class Blocked(Partition):
         self.probs = probs
         self.ends = sums.cumsum(-1, dtype=precise_dtype(probs.device))
         self.total = self.ends[..., -1:]
-
-    def category(self, u: Tensor) -> Tensor:
-        return self.find(u).indices
 
     def find(self, u: Tensor) -> Located:
         target = u.movedim(0, -1) * self.total
