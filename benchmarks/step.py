@@ -16,7 +16,7 @@ from carms.lab.models.vae import DiscreteVae
 ESTIMATORS = {
     "loorf": ("loorf", {}),
     "carms-s": ("carms-s", {}),
-    "carms-i, one ordering": ("carms-i", {"orderings": "one"}),
+    "carms-i, one ordering": ("carms-i", {"orderings": "largest-first"}),
     "carms-i, all orderings": ("carms-i", {}),
     "carms-g": ("carms-g", {}),
 }

@@ -12,7 +12,7 @@ import carms
 
 ESTIMATORS: dict[str, tuple[str, dict[str, object]]] = {
     "carms-i": ("carms-i", {}),
-    "carms-i, one ordering": ("carms-i", {"orderings": "one"}),
+    "carms-i, one ordering": ("carms-i", {"orderings": "largest-first"}),
     "carms-i, stratified": ("carms-i", {"copula": "stratified"}),
     "carms-g": ("carms-g", {}),
     "carms-s": ("carms-s", {}),
@@ -139,7 +139,7 @@ def regression(problems: int, replicates: int) -> None:
 
 def worth_running(name: str, options: dict[str, object], categories: int, samples: int) -> bool:
     """Whether the estimator is made for such a problem."""
-    if options.get("orderings") == "one" and categories > 2 ** (samples - 1):
+    if options.get("orderings") == "largest-first" and categories > 2 ** (samples - 1):
         return False
     return categories <= 10 or name == "carms-s"
 

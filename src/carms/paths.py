@@ -115,9 +115,10 @@ class Paths:
         fixed = values.detach()
         for draw in self._layers:
             if draw.variables.logits.ndim == draw.indices.ndim:  # shared: no dimension of samples
-                value = self._estimator.with_gradient(value, draw, fixed, None)
+                term = self._estimator.surrogate(draw, fixed)
             else:
-                value = with_gradient_of(value, self._leave_one_out(draw, fixed))
+                term = self._leave_one_out(draw, fixed)
+            value = with_gradient_of(value, term)
         return value
 
     def _depends_on_path(self, logits: torch.Size) -> bool:

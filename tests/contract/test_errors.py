@@ -102,7 +102,7 @@ def test_binary_estimators_want_two_categories(name):
 def test_unreachable_pairs():
     logits = torch.zeros(3, 2, 9)
     message = "never draws some pairs of 9 categories"
-    raises(ValueError, message, one_number, logits, "carms-i", orderings="one")
+    raises(ValueError, message, one_number, logits, "carms-i", orderings="largest-first")
     raises(ValueError, message, one_number, logits, "carms-i", orderings="given")
 
 

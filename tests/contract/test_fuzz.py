@@ -198,7 +198,7 @@ class Fuzz:
                 *(None, "net", 3, torch.nn.Linear, torch.nn.Identity()),
                 *(torch.nn.Linear(6, 1), torch.nn.Linear(6, 1).double(), torch.nn.Linear(6, 2)),
             ),
-            "orderings": lambda: self.whole("auto", "all", "one", "given", 1, 3),
+            "orderings": lambda: self.whole("auto", "all", "largest-first", "given", 1, 3),
             "penalty": lambda: self.real(0.3, 2),
             "scale": lambda: self.real(1.0, 0.5, 0, -2),
             "step": lambda: self.real(0.3, 1),
@@ -225,7 +225,7 @@ class Fuzz:
         kind = self.pick("InverseCDF", "InverseCDF", "GumbelMax", "BiasedGumbelMax")
         given = {}
         if kind == "InverseCDF" and self.maybe(0.6):
-            given["orderings"] = self.whole("auto", "all", "one", "given", 3)
+            given["orderings"] = self.whole("auto", "all", "largest-first", "given", 3)
         if kind != "BiasedGumbelMax" and self.maybe(0.4):
             given["epsilon"] = self.real(0.1, 0.0, 1.0)
         if kind == "BiasedGumbelMax":

@@ -157,7 +157,7 @@ def test_carms_s_is_circular_in_the_given_order():
         InverseCDF(Circular(4)),
         InverseCDF(Circular(4), 3, epsilon=0.1),
         InverseCDF(Dirichlet(4), "all"),
-        InverseCDF(Dirichlet(4, reflected=True), "one"),
+        InverseCDF(Dirichlet(4, reflected=True), "largest-first"),
         InverseCDF(Gaussian(4)),
         InverseCDF(Stratified(4)),
         GumbelMax(Dirichlet(4)),

@@ -27,7 +27,7 @@ from helpers import (
 
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
 from carms.couplings import BiasedGumbelMax, GumbelMax, InverseCDF
-from carms.couplings.orderings import make_orders
+from carms.couplings.permutations import make_orders
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "pmf.json").read_text())
 MAKERS = {
@@ -43,16 +43,16 @@ REACHING = {
         f"{name}, all": lambda n, make=make: InverseCDF(make(n), "all")
         for name, make in COPULAS.items()
     },
-    "dirichlet, one": lambda n: InverseCDF(Dirichlet(n), "one"),
-    "dirichlet-reflected, one": lambda n: InverseCDF(Dirichlet(n, reflected=True), "one"),
-    "circular, one": lambda n: InverseCDF(Circular(n), "one"),
-    "gaussian, one": lambda n: InverseCDF(Gaussian(n), "one"),
+    "dirichlet, one": lambda n: InverseCDF(Dirichlet(n), "largest-first"),
+    "dirichlet-reflected, one": lambda n: InverseCDF(Dirichlet(n, reflected=True), "largest-first"),
+    "circular, one": lambda n: InverseCDF(Circular(n), "largest-first"),
+    "gaussian, one": lambda n: InverseCDF(Gaussian(n), "largest-first"),
     "circular, 1": lambda n: InverseCDF(Circular(n), 1),
     "circular, 5": lambda n: InverseCDF(Circular(n), 5),
     "gaussian, 3": lambda n: InverseCDF(Gaussian(n), 3),
     "dirichlet, epsilon": lambda n: InverseCDF(Dirichlet(n), epsilon=0.3),
     "dirichlet, given, epsilon": lambda n: InverseCDF(Dirichlet(n), "given", epsilon=0.3),
-    "stratified, one, epsilon": lambda n: InverseCDF(Stratified(n), "one", epsilon=0.3),
+    "stratified, one, epsilon": lambda n: InverseCDF(Stratified(n), "largest-first", epsilon=0.3),
     "dirichlet, 3, epsilon": lambda n: InverseCDF(Dirichlet(n), 3, epsilon=0.3),
     "circular, epsilon": lambda n: InverseCDF(Circular(n), epsilon=0.3),
     "gumbel": lambda n: GumbelMax(Dirichlet(n)),
@@ -65,7 +65,7 @@ HIDING = {
     "dirichlet-reflected, given": lambda n: InverseCDF(Dirichlet(n, reflected=True), "given"),
     "dirichlet, 2": lambda n: InverseCDF(Dirichlet(n), 2),
     "stratified, given": lambda n: InverseCDF(Stratified(n), "given"),
-    "stratified, one": lambda n: InverseCDF(Stratified(n), "one"),
+    "stratified, one": lambda n: InverseCDF(Stratified(n), "largest-first"),
     "stratified, 3": lambda n: InverseCDF(Stratified(n), 3),
 }
 PROBS = {
@@ -149,7 +149,7 @@ REFERENCES = {
 
 @pytest.mark.parametrize("samples", [2, 3, 5])
 @pytest.mark.parametrize("name", list(REFERENCES))
-@pytest.mark.parametrize("orderings", ["given", "all", "one"])
+@pytest.mark.parametrize("orderings", ["given", "all", "largest-first"])
 def test_pmf_against_the_definition(name, samples, orderings):
     make, reference = REFERENCES[name]
     for probs in ([0.15, 0.4, 0.45], [0.1, 0.45, 0.05, 0.4]):
@@ -158,7 +158,7 @@ def test_pmf_against_the_definition(name, samples, orderings):
         orders = {
             "given": [list(range(categories))],
             "all": paper_orders(categories),
-            "one": [[(start + k) % categories for k in range(categories)]],
+            "largest-first": [[(start + k) % categories for k in range(categories)]],
         }[orderings]
         expected = np.mean([reference(samples, probs, order) for order in orders], axis=0)
         table = InverseCDF(make(samples), orderings).pmf(tensor(probs))
@@ -356,14 +356,16 @@ def test_pair_ratio_of_single_precision_probabilities(reaching):
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0])
-@pytest.mark.parametrize("kind", ["given", "one", "all", "circular", "stratified", "gumbel"])
+@pytest.mark.parametrize(
+    "kind", ["given", "largest-first", "all", "circular", "stratified", "gumbel"]
+)
 def test_epsilon_bounds_every_ratio(kind, epsilon):
     coupling = {
         "given": InverseCDF(Dirichlet(3), "given", epsilon),
-        "one": InverseCDF(Dirichlet(3), "one", epsilon),
+        "largest-first": InverseCDF(Dirichlet(3), "largest-first", epsilon),
         "all": InverseCDF(Dirichlet(3), "all", epsilon),
         "circular": InverseCDF(Circular(3), epsilon=epsilon),
-        "stratified": InverseCDF(Stratified(3), "one", epsilon),
+        "stratified": InverseCDF(Stratified(3), "largest-first", epsilon),
         "gumbel": GumbelMax(Dirichlet(3), epsilon),
     }[kind]
     largest = 0.0
@@ -408,7 +410,7 @@ def peaked(categories, top, height):
     return logits.softmax(-1)
 
 
-@pytest.mark.parametrize("orderings", ["auto", "all", "one", 3])
+@pytest.mark.parametrize("orderings", ["auto", "all", "largest-first", 3])
 @pytest.mark.parametrize("name", list(COPULAS))
 @pytest.mark.parametrize("samples", [2, 3, 8])
 def test_peaked_probabilities_in_single_precision_give_the_true_gradient(name, orderings, samples):
@@ -434,16 +436,16 @@ def test_peaked_probabilities_in_single_precision_give_the_true_gradient(name, o
 
 
 def test_the_ratio_of_a_rare_category_and_an_all_but_certain_one():
-    coupling = InverseCDF(Dirichlet(2, reflected=True), "one")
+    coupling = InverseCDF(Dirichlet(2, reflected=True), "largest-first")
     ratio = coupling.pair_ratio(torch.tensor([0, 15.71]).softmax(-1), torch.tensor([0, 1]))
     assert ratio.item() == pytest.approx(1, abs=3e-7)
 
 
-@pytest.mark.parametrize("orderings", ["one", "given", 3])
+@pytest.mark.parametrize("orderings", ["largest-first", "given", 3])
 @pytest.mark.parametrize("categories", [5, 20, 300])
 def test_ratios_do_not_depend_on_the_precision_of_the_probabilities(orderings, categories):
     for copula in (Gaussian(3), Circular(3), Dirichlet(12), Dirichlet(12, reflected=True)):
-        if orderings != "one" and not copula.full_support:
+        if orderings != "largest-first" and copula.hole is not None:
             continue
         coupling = InverseCDF(copula, orderings)
         probs = peaked(categories, categories // 2, 15.0).expand(200, categories)
@@ -460,7 +462,7 @@ def test_ratios_do_not_depend_on_the_precision_of_the_probabilities(orderings, c
 @pytest.mark.parametrize("reflected", [False, True])
 def test_many_samples_of_many_categories_have_the_right_ratios(reflected):
     samples, categories = 1000, 65_536
-    coupling = InverseCDF(Dirichlet(samples, reflected), "one")
+    coupling = InverseCDF(Dirichlet(samples, reflected), "largest-first")
     probs = (3 * torch.randn(categories, generator=generator())).softmax(-1)
     indices, ratio = coupling.draw(probs, generator(1))
     assert ratio.isfinite().all()
@@ -512,7 +514,7 @@ def test_pairs_out_of_reach_are_an_error(orderings, reflected):
 
 
 @pytest.mark.parametrize("copula", [Stratified(4), Gaussian(2)], ids=repr)
-@pytest.mark.parametrize("orderings", ["one", "given", 3])
+@pytest.mark.parametrize("orderings", ["largest-first", "given", 3])
 def test_other_copulas_with_holes_are_an_error_too(copula, orderings):
     with pytest.raises(
         ValueError, match=r"never draws some pairs of 3 categories.*orderings='all'"
@@ -523,7 +525,7 @@ def test_other_copulas_with_holes_are_an_error_too(copula, orderings):
 @pytest.mark.parametrize("reflected", [False, True])
 @pytest.mark.parametrize("samples", [2, 3, 4])
 def test_one_ordering_is_enough_up_to_two_to_the_samples(samples, reflected):
-    coupling = InverseCDF(Dirichlet(samples, reflected), "one")
+    coupling = InverseCDF(Dirichlet(samples, reflected), "largest-first")
     enough = 2 ** (samples - 1)
     cases = [torch.full((enough,), 1 / enough, dtype=torch.float64)]
     cases += [
@@ -538,7 +540,7 @@ def test_one_ordering_is_enough_up_to_two_to_the_samples(samples, reflected):
 
 @pytest.mark.parametrize("name", list(COPULAS))
 def test_two_categories_are_always_in_reach(name):
-    for orderings in ("given", "one", "all", 1, 3):
+    for orderings in ("given", "largest-first", "all", 1, 3):
         coupling = InverseCDF(COPULAS[name](3), orderings)
         assert off_diagonal(coupling.pmf(tensor([0.02, 0.98]))).min() > 0
         coupling.draw(tensor([0.02, 0.98]))
@@ -675,7 +677,7 @@ def test_a_mean_over_orders_may_be_taken_in_parts(copula, part, monkeypatch):
     coupling = InverseCDF(copula, "all")
     probs = dirichlet_probs(1.0, 3, 6, seed=2)
     expected = coupling.pmf(probs)
-    monkeypatch.setattr(f"carms.couplings.inverse_cdf.{part}", 1)
+    monkeypatch.setattr(f"carms.couplings.mean_lift.{part}", 1)
     torch.testing.assert_close(coupling.pmf(probs), expected, rtol=1e-13, atol=1e-15)
 
 

@@ -41,12 +41,12 @@ SETTINGS = [
 VARIANTS = {
     "carms-s, 3 orderings": ("carms-s", {"orderings": 3}),
     "carms-s, epsilon": ("carms-s", {"epsilon": 0.2}),
-    "carms-i, one": ("carms-i", {"orderings": "one"}),
+    "carms-i, one": ("carms-i", {"orderings": "largest-first"}),
     "carms-i, epsilon": ("carms-i", {"orderings": "given", "epsilon": 0.2}),
     "carms-i, reflected": ("carms-i", {"copula": "dirichlet-reflected"}),
     "carms-i, reflected, one": (
         "carms-i",
-        {"copula": "dirichlet-reflected", "orderings": "one"},
+        {"copula": "dirichlet-reflected", "orderings": "largest-first"},
     ),
     "carms-i, gaussian": ("carms-i", {"copula": "gaussian"}),
     "carms-i, stratified": ("carms-i", {"copula": "stratified"}),

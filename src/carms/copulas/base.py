@@ -1,11 +1,12 @@
 """What every copula can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from carms.copulas.hole import Hole
 from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import (
     check_broadcast,
@@ -16,18 +17,31 @@ from carms.core.checks.tensors import (
     check_shape,
 )
 from carms.core.dtypes import computing_dtype
+from carms.core.pairs import take_pairs
 from carms.core.random import inside_unit_interval, uniform
 
-__all__ = ["Copula", "Uniforms"]
-
-Uniforms = Callable[[int], Tensor]
+__all__ = ["Copula"]
 
 
 class Copula(ABC):
     """``samples`` exchangeable uniforms per draw, with a known bivariate CDF.
 
+    A copula of your own defines ``transform`` and ``joint``, and sets those of the attributes
+    below that differ from their defaults.
+
     Args:
-        samples: how many uniforms a draw has, at least 2.
+        samples: number of uniforms in a draw, at least 2.
+    """
+
+    hole: Hole | None = None
+    """Where no two samples ever are; None if any two have positive density on all of the open unit
+    square but its diagonal, so that any two categories can be drawn together in any order.
+    """
+
+    pair_power: float | None = None
+    """The number ``m`` if ``max(0, a^(1/m) + b^(1/m) - 1)^m`` is the CDF, else None. It is N - 1
+    for ``Dirichlet``, 1 for antithetic pairs and infinity for independent samples. The joint table
+    of ``GumbelMax`` is known for these copulas.
     """
 
     cheap_lift: bool = False
@@ -44,11 +58,15 @@ class Copula(ABC):
         self.samples = samples
 
     @property
-    def full_support(self) -> bool:
-        """Whether any two samples have positive density on all of the open unit square
-        but its diagonal, so that any two categories can be drawn together in any order.
+    def uniforms(self) -> int:
+        """Number of independent uniforms that ``transform`` makes a draw of."""
+        return self.samples
+
+    @abstractmethod
+    def transform(self, uniforms: Tensor) -> Tensor:
+        """Make draws ``[samples, ...]`` of independent uniforms ``[self.uniforms, ...]``, which may
+        be overwritten.
         """
-        return True
 
     def sample(
         self,
@@ -73,15 +91,8 @@ class Copula(ABC):
         device: torch.device | None,
     ) -> Tensor:
         """``sample`` for arguments that are known to be good, as ``[samples, *shape]``."""
-
-        def uniforms(count: int) -> Tensor:
-            return uniform((count, *shape), generator, computing_dtype(dtype), device)
-
-        return inside_unit_interval(self._points(uniforms).to(dtype))
-
-    @abstractmethod
-    def _points(self, uniforms: Uniforms) -> Tensor:
-        """``[samples, ...]`` made of ``uniforms(count)``, independent ``[count, ...]``."""
+        drawn = uniform((self.uniforms, *shape), generator, computing_dtype(dtype), device)
+        return inside_unit_interval(self.transform(drawn).to(dtype))
 
     def cdf(self, a: Tensor, b: Tensor) -> Tensor:
         """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw.
@@ -101,20 +112,24 @@ class Copula(ABC):
     def cdf_unchecked(self, a: Tensor, b: Tensor) -> Tensor:
         """``cdf`` for tensors that are known to be good."""
         wide = [x.to(computing_dtype(x.dtype)).clamp(0, 1) for x in (a, b)]
-        found = self._joint(*[self._coordinate(x) for x in wide])
+        found = self.joint(*[self.coordinate(x) for x in wide])
         return found.to(torch.promote_types(a.dtype, b.dtype))
 
-    def _coordinate(self, a: Tensor) -> Tensor:
-        """The part of the CDF that depends on one argument alone, computed once per argument."""
+    def coordinate(self, a: Tensor) -> Tensor:
+        """The part of the CDF that depends on one argument alone, computed once per argument.
+
+        Defaults to the argument itself.
+        """
         return a
 
     @abstractmethod
-    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
-        """The CDF as a function of two coordinates."""
+    def joint(self, x: Tensor, y: Tensor) -> Tensor:
+        """The CDF as a function of the ``coordinate`` of either argument."""
 
-    @abstractmethod
     def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
         """How much likelier than by chance two samples fall in two intervals.
+
+        Defaults to differences of the CDF, which have few digits where intervals are short.
 
         Args:
             left: ``[K, ...]`` left ends of K intervals in [0, 1], disjoint or equal, in double
@@ -129,6 +144,16 @@ class Copula(ABC):
             is in the first and another in the second, divided by the product of the lengths; of
             equal intervals, any positive number.
         """
+        right = (left + width).clamp_max(1) if right is None else right
+        low_a, low_b = take_pairs(self.coordinate(left))
+        high_a, high_b = take_pairs(self.coordinate(right))
+        mass = self.joint(high_a, high_b) - self.joint(high_a, low_b)
+        mass = mass - (self.joint(low_a, high_b) - self.joint(low_a, low_b))
+        width_a, width_b = take_pairs(width)
+        info = torch.finfo(width.dtype)
+        # Rounding leaves no digit of the rarest pairs: they get a mass of its size.
+        found = mass.clamp_min(info.eps) / (width_a * width_b).clamp_min(info.tiny)
+        return found + ((low_a == low_b) & (width_a == width_b))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula, Uniforms
+from carms.copulas.base import Copula
 from carms.copulas.stratified import stratified_points
 from carms.core.pairs import take_pairs
 
@@ -25,11 +25,15 @@ class Circular(Copula):
 
     cheap_lift = True
 
-    def _points(self, uniforms: Uniforms) -> Tensor:
-        keys, inside, turn = uniforms(2 * self.samples + 1).split(self.samples)
+    @property
+    def uniforms(self) -> int:
+        return 2 * self.samples + 1
+
+    def transform(self, uniforms: Tensor) -> Tensor:
+        keys, inside, turn = uniforms.split(self.samples)
         return stratified_points(keys, inside).add_(turn).frac_()
 
-    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+    def joint(self, x: Tensor, y: Tensor) -> Tensor:
         count = self.samples
         dents = x * y + 2 * self._dent(torch.ones_like(x))
         for turn in (-1, 0, 1):

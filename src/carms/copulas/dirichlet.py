@@ -4,22 +4,13 @@ import torch
 from torch import Tensor
 
 from carms.copulas.antithetic import antithetic_lift
-from carms.copulas.base import Copula, Uniforms
+from carms.copulas.base import Copula
+from carms.copulas.hole import Hole
 from carms.core.checks.options import check_flag
 from carms.core.pairs import take_pairs
+from carms.core.powers import integer_power
 
-__all__ = ["Dirichlet", "integer_power"]
-
-
-def integer_power(base: Tensor, exponent: int, in_place: bool = False) -> Tensor:
-    """``base^exponent`` by squares, cubes and products: ``torch.pow`` is fast for 2 and 3 alone."""
-    if exponent == 1:
-        return base
-    for factor in (3, 2):
-        if exponent % factor == 0:
-            root = integer_power(base, exponent // factor, in_place)
-            return root.pow(factor) if root is base and not in_place else root.pow_(factor)
-    return integer_power(base, exponent - 1).mul_(base)
+__all__ = ["Dirichlet"]
 
 
 def _share_of_power(share: Tensor, exponent: int) -> Tensor:
@@ -60,20 +51,19 @@ class Dirichlet(Copula):
         super().__init__(samples)
         check_flag("reflected", reflected)
         self.reflected = reflected
+        self.hole = Hole(corner=1 if reflected else 0, categories=2 ** (self.samples - 1))
+        # Reflection leaves antithetic pairs as they are.
+        self.pair_power = None if reflected and self.samples > 2 else self.samples - 1
 
-    @property
-    def full_support(self) -> bool:
-        return False
-
-    def _points(self, uniforms: Uniforms) -> Tensor:
+    def transform(self, uniforms: Tensor) -> Tensor:
         # Exponentials but for their sign, which drops out.
-        logs = uniforms(self.samples).log_()
+        logs = uniforms.log_()
         gaps = logs.div_(logs.sum(0))
         if not self.reflected:
             return integer_power(1 - gaps, self.samples - 1, in_place=True)
         return -torch.expm1((self.samples - 1) * torch.log1p(-gaps))
 
-    def _coordinate(self, a: Tensor) -> Tensor:
+    def coordinate(self, a: Tensor) -> Tensor:
         # A half less each, so that the sum of two is what the CDF is a power of.
         power = 1 / (self.samples - 1)
         if self.reflected:
@@ -81,7 +71,7 @@ class Dirichlet(Copula):
         # To the base of two it is faster.
         return a.log2().mul_(power).exp2_().sub_(0.5)
 
-    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+    def joint(self, x: Tensor, y: Tensor) -> Tensor:
         power = self.samples - 1
         both_beyond = integer_power((x + y).clamp_min_(0), power, in_place=True)
         if not self.reflected:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from carms.copulas.antithetic import antithetic_lift
-from carms.copulas.base import Copula, Uniforms
+from carms.copulas.base import Copula
+from carms.copulas.hole import Hole
 from carms.core.pairs import take_pairs
 from carms.core.quadrature import gauss_legendre
 
@@ -29,21 +30,22 @@ class Gaussian(Copula):
         0.195913
     """
 
-    @property
-    def full_support(self) -> bool:
-        return self.samples > 2
+    def __init__(self, samples: int) -> None:
+        super().__init__(samples)
+        if self.samples == 2:
+            self.hole, self.pair_power = Hole(), 1
 
-    def _points(self, uniforms: Uniforms) -> Tensor:
-        normals = torch.special.ndtri(uniforms(self.samples))
+    def transform(self, uniforms: Tensor) -> Tensor:
+        normals = torch.special.ndtri(uniforms)
         spread = normals - normals.mean(0)
         scale = math.sqrt(self.samples / (self.samples - 1))
         u: Tensor = torch.special.ndtr(scale * spread)
         return u
 
-    def _coordinate(self, a: Tensor) -> Tensor:
+    def coordinate(self, a: Tensor) -> Tensor:
         return a if self.samples == 2 else torch.special.ndtri(a).clamp(-_FAR, _FAR)
 
-    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+    def joint(self, x: Tensor, y: Tensor) -> Tensor:
         if self.samples == 2:
             return (x + (y - 1)).clamp_min(0)
         independent: Tensor = torch.special.ndtr(x) * torch.special.ndtr(y)
@@ -67,13 +69,13 @@ class Gaussian(Copula):
         right = (left + width).clamp_max(1) if right is None else right
         if self.samples == 2:
             return antithetic_lift(left, width, right)
-        low_a, low_b = take_pairs(self._coordinate(left))
-        high_a, high_b = take_pairs(self._coordinate(right))
+        low_a, low_b = take_pairs(self.coordinate(left))
+        high_a, high_b = take_pairs(self.coordinate(right))
         lack = self._lack(high_a, high_b).sub_(self._lack(high_a, low_b))
         lack.sub_(self._lack(low_a, high_b)).add_(self._lack(low_a, low_b))
         width_a, width_b = take_pairs(width)
         info = torch.finfo(width.dtype)
         chance = (width_a * width_b).clamp_min_(info.tiny).div_(self._scale)
-        # Of the rarest pairs rounding leaves no digit: they get a mass of its size.
+        # Rounding leaves no digit of the rarest pairs: they get a mass of its size.
         found = torch.maximum(1 - lack.div_(chance), info.eps / chance)
         return found.add_((low_a == low_b) & (width_a == width_b))

@@ -1,9 +1,11 @@
 """No dependence at all: the copula under which CARMS is LOORF."""
 
+import math
+
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula, Uniforms
+from carms.copulas.base import Copula
 from carms.core.pairs import take_pairs
 
 __all__ = ["Independent"]
@@ -18,12 +20,13 @@ class Independent(Copula):
         torch.Size([5, 3])
     """
 
+    pair_power = math.inf
     cheap_lift = True
 
-    def _points(self, uniforms: Uniforms) -> Tensor:
-        return uniforms(self.samples)
+    def transform(self, uniforms: Tensor) -> Tensor:
+        return uniforms
 
-    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+    def joint(self, x: Tensor, y: Tensor) -> Tensor:
         return x * y
 
     def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:

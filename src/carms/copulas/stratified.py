@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula, Uniforms
+from carms.copulas.base import Copula
+from carms.copulas.hole import Hole
 from carms.core.pairs import take_pairs
 
 __all__ = ["Stratified", "stratified_points"]
 
-# Up to here comparing every two is faster than sorting.
+# Up to this number of samples, comparing every two is faster than sorting.
 _FEW = 16
 
 
@@ -20,7 +21,7 @@ def stratified_points(keys: Tensor, inside: Tensor) -> Tensor:
 
 
 def _permutation(keys: Tensor) -> Tensor:
-    """Of the numbers below N, a random one for each column of uniforms ``[N, ...]``."""
+    """A random permutation of the numbers below N for each column of uniforms ``[N, ...]``."""
     if len(keys) > _FEW or keys.dtype != torch.float64:
         return keys.argsort(0)
     # How many are smaller than each; in double precision two are as good as never equal.
@@ -40,14 +41,16 @@ class Stratified(Copula):
                 [0, 1, 2, 3]])
     """
 
+    hole = Hole()
+
     @property
-    def full_support(self) -> bool:
-        return False
+    def uniforms(self) -> int:
+        return 2 * self.samples
 
-    def _points(self, uniforms: Uniforms) -> Tensor:
-        return stratified_points(*uniforms(2 * self.samples).chunk(2))
+    def transform(self, uniforms: Tensor) -> Tensor:
+        return stratified_points(*uniforms.chunk(2))
 
-    def _joint(self, x: Tensor, y: Tensor) -> Tensor:
+    def joint(self, x: Tensor, y: Tensor) -> Tensor:
         strata = self.samples
         low, high = torch.minimum(x, y), torch.maximum(x, y)
         whole = (low * strata).floor().clamp_max(strata - 1)

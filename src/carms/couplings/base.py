@@ -1,7 +1,7 @@
 """What every coupling can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,9 +12,31 @@ from carms.core.checks.samples import check_categories, check_probs
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import check_pairs, pair_index
-from carms.core.random import uniform
+from carms.sampling.mixture import draw_mixed, mixed_lift
 
-__all__ = ["Coupling", "chunk_length"]
+__all__ = ["Coupling", "Drawn", "chunk_length"]
+
+
+class Drawn(ABC):
+    """Samples of a coupling, and what the lift of their pairs is computed from.
+
+    Attributes:
+        indices: ``[K, *batch]``, the categories.
+    """
+
+    indices: Tensor
+
+    @abstractmethod
+    def lift(self) -> Tensor:
+        """``P(i, j) / (p_i p_j)`` without epsilon, ``[K (K - 1) / 2, *batch]``, for all pairs of
+        samples; any positive number within one category. A new tensor.
+        """
+
+    def table_lift(self) -> Tensor:
+        """``lift`` for the joint table: of normalised probabilities, to as many digits as there
+        are.
+        """
+        return self.lift()
 
 
 class Coupling(ABC):
@@ -37,6 +59,7 @@ class Coupling(ABC):
 
     @property
     def samples(self) -> int:
+        """Number of samples in a draw."""
         return self.copula.samples
 
     def sample(self, probs: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -45,7 +68,7 @@ class Coupling(ABC):
 
     def sample_unchecked(self, probs: Tensor, generator: torch.Generator | None) -> Tensor:
         """``sample`` for probabilities that are known to be good; computes no pair ratio."""
-        return self._draw(probs, generator)[0]
+        return self._draw(probs, generator).indices
 
     def pmf(self, probs: Tensor) -> Tensor:
         """The joint table ``[*batch, C, C]`` of any two samples of one draw."""
@@ -55,8 +78,10 @@ class Coupling(ABC):
         p = p / p.sum(-1, keepdim=True)
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
         first, second = pair_index(p.shape[-1], p.device)
+        categories = torch.arange(p.shape[-1], device=p.device).expand(p.shape)
+        of_all = self._given(p, categories.movedim(-1, 0)).table_lift()
         lift = torch.zeros_like(product)
-        lift[..., first, second] = self._with_epsilon(self._lift_of_all(p)).movedim(0, -1)
+        lift[..., first, second] = mixed_lift(of_all, self.epsilon).movedim(0, -1)
         # Where a probability is zero, a lift is 0 / 0.
         table = torch.where(product > 0, product * (lift + lift.mT), 0)
         return table + torch.diag_embed(p - table.sum(-1))
@@ -79,7 +104,7 @@ class Coupling(ABC):
         indices = check_categories(indices, probs)
         self._check_reachable(probs.shape[-1])
         check_pairs(len(indices), probs.shape[:-1], probs.device)
-        return self._with_epsilon(self._lift(probs, indices)).reciprocal().to(probs.dtype)
+        return self._ratio(self._given(probs, indices), probs.dtype)
 
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
@@ -93,48 +118,36 @@ class Coupling(ABC):
         """``draw`` for probabilities that are known to be good."""
         self._check_reachable(probs.shape[-1])
         check_pairs(self.samples, probs.shape[:-1], probs.device)
-        indices, lift = self._draw(probs, generator)
-        return indices, self._with_epsilon(lift()).reciprocal_().to(probs.dtype)
+        drawn = self._draw(probs, generator)
+        return drawn.indices, self._ratio(drawn, probs.dtype)
+
+    def _ratio(self, drawn: Drawn, dtype: torch.dtype) -> Tensor:
+        return mixed_lift(drawn.lift(), self.epsilon).reciprocal_().to(dtype)
 
     @abstractmethod
-    def _draw(
-        self, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Callable[[], Tensor]]:
-        """Indices ``[N, *batch]``, and a function that gives what ``_lift`` says of them."""
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> Drawn:
+        """Draw ``samples`` categories from ``probs [*batch, C]``."""
 
     @abstractmethod
-    def _lift(self, probs: Tensor, indices: Tensor) -> Tensor:
-        """``P(i, j) / (p_i p_j)`` without epsilon, ``[K (K - 1) / 2, *batch]``, for all pairs of
-        the categories ``indices [K, *batch]``; any positive number within one category.
-        """
-
-    def _lift_of_all(self, probs: Tensor) -> Tensor:
-        """The ``_lift`` of all categories, to as many digits as there are."""
-        categories = torch.arange(probs.shape[-1], device=probs.device)
-        return self._lift(probs, categories.expand(probs.shape).movedim(-1, 0))
+    def _given(self, probs: Tensor, indices: Tensor) -> Drawn:
+        """Take the categories ``indices [K, *batch]`` as if they had been drawn."""
 
     def _check_reachable(self, categories: int) -> None:  # noqa: B027
         """Raise if some pair of categories can never be drawn: no ratio repairs that."""
 
-    def _with_epsilon(self, lift: Tensor) -> Tensor:
-        return lift if self.epsilon == 0 else (1 - self.epsilon) * lift + self.epsilon
-
     def _uniforms(
         self,
         shape: Sequence[int],
-        switch: Sequence[int],
+        switch_shape: Sequence[int],
         probs: Tensor,
         generator: torch.Generator | None,
     ) -> Tensor:
-        """``[N, *shape]`` from the copula, independent with probability epsilon where a switch,
-        of a shape that broadcasts to ``shape``, says so.
+        """``[N, *shape]`` from the copula, independent with probability epsilon, for which there is
+        a switch of a shape that broadcasts to ``shape``.
         """
-        where = precise_dtype(probs.device), probs.device
-        u = self.copula.points_unchecked(shape, generator, *where)
-        if self.epsilon == 0:
-            return u
-        free = uniform(u.shape, generator, *where)
-        return torch.where(uniform(switch, generator, *where) < self.epsilon, free, u)
+        dtype = precise_dtype(probs.device)
+        u = self.copula.points_unchecked(shape, generator, dtype, probs.device)
+        return draw_mixed(u, switch_shape, self.epsilon, generator) if self.epsilon else u
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

@@ -123,8 +123,8 @@ class CarmsI(Carms):
         copula: an object of ``carms.copulas``, or one of ``"dirichlet"``,
             ``"dirichlet-reflected"``, ``"gaussian"``, ``"stratified"``, ``"circular"`` and
             ``"independent"``.
-        orderings: ``"all"``, ``"one"`` where that is enough, or a number; ``"auto"`` is what the
-            copula needs.
+        orderings: ``"all"``, ``"largest-first"`` where that is enough, or a number; ``"auto"`` is
+            what the copula needs.
         epsilon: probability that a whole draw is independent.
 
     References:

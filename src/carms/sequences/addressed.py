@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.core.random import inside_unit_interval
+from carms.sampling.mixture import mix
 from carms.sequences.counter import uniform_at, word_at
 from carms.sequences.sampling import COPULAS, check_coupling, default_epsilon
 
@@ -42,9 +43,9 @@ class Addresses:
         epsilon = default_epsilon(samples) if epsilon is None else epsilon
         key = self._key(0)
         source = COPULAS[copula](samples)
-        coupled = source._points(lambda count: _uniforms(word_at(key, 0), count))
+        coupled = source.transform(_uniforms(word_at(key, 0), source.uniforms))
         free = _uniforms(word_at(key, 1), samples + 1)
-        points = torch.where(free[-1] < epsilon, free[:-1], coupled)
+        points = mix(coupled, free[:-1], free[-1], epsilon)
         return inside_unit_interval(points.gather(0, self.member.unsqueeze(0)).squeeze(0))
 
     def fresh(self, step: Tensor | int) -> Tensor:

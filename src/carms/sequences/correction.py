@@ -7,6 +7,7 @@ from carms.copulas import Circular
 from carms.core.checks.tensors import check_floats, check_place
 from carms.core.pairs import pair_index
 from carms.core.surrogate import with_gradient_of
+from carms.sampling.mixture import mixed_lift
 from carms.sequences.gaps import gaps_between
 from carms.sequences.pieces import Pieces
 from carms.sequences.record import Rollouts
@@ -44,7 +45,7 @@ def circular_ratio(pieces: Pieces, epsilon: float, complete: bool = True) -> Ten
     lift = copula.lift_across(gaps, width[first], width[second])
     together = 1.0 if complete else copula.lift_within(width[first])
     lift = torch.where(equal, together, lift)
-    pairs = ((1 - epsilon) * lift + epsilon).reciprocal().T
+    pairs = mixed_lift(lift, epsilon).reciprocal().T
     ratio = torch.ones_like(pieces.own[..., :1]).repeat(1, 1, count)
     ratio[:, first, second] = pairs
     ratio[:, second, first] = pairs

@@ -18,6 +18,7 @@ from carms.core.checks.tensors import (
 )
 from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
+from carms.sampling.mixture import draw_mixed
 from carms.sequences.coder import Choice, Coder
 from carms.sequences.policy import Policy
 from carms.sequences.record import Rollouts
@@ -96,7 +97,8 @@ def rollouts(
     shape = (len(prompts), source.samples, prompts.shape[1] + length)
     check_memory("rollouts", shape, 32, prompts.device)
     epsilon = default_epsilon(samples) if epsilon is None else epsilon
-    points = _points(source, epsilon, prompts, generator)
+    u = source.sample((len(prompts),), generator, precise_dtype(prompts.device), prompts.device)
+    points = draw_mixed(u, (len(u), 1), epsilon, generator).flatten()
     last = torch.tensor(ends, dtype=torch.long, device=prompts.device)
     rows = prompts.long().repeat_interleave(samples, 0)
     choices = _run(step, policy, rows, Coder(points), length, last, generator)
@@ -148,17 +150,6 @@ def _record(
     ended = torch.isin(tokens, last).long()
     lengths = (ended.cumsum(-1) == ended).sum(-1)
     return Rollouts(tokens, lengths, lower, upper, span, copula, epsilon)
-
-
-def _points(
-    copula: Copula, epsilon: float, prompts: Tensor, generator: torch.Generator | None
-) -> Tensor:
-    """``[P * samples]`` uniforms, those of a prompt independent with probability epsilon."""
-    where = precise_dtype(prompts.device), prompts.device
-    u = copula.sample(prompts.shape[:1], generator, *where)
-    free = uniform(u.shape, generator, *where)
-    switch = uniform((len(u), 1), generator, *where)
-    return torch.where(switch < epsilon, free, u).flatten()
 
 
 def _check(

@@ -296,8 +296,8 @@ def test_bad_settings_are_one_line_and_change_nothing(tmp_path, flags, message):
 
 
 def test_options_reach_the_estimator():
-    settings = Settings(estimator="carms-i", options=("orderings=one", "epsilon=0.25"))
-    assert repr(settings.make_estimator()).count("orderings='one', epsilon=0.25") == 1
+    settings = Settings(estimator="carms-i", options=("orderings=largest-first", "epsilon=0.25"))
+    assert repr(settings.make_estimator()).count("orderings='largest-first', epsilon=0.25") == 1
 
 
 def test_plot(tmp_path):

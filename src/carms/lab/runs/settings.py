@@ -168,7 +168,7 @@ def _check_kind(name: str, value: Any, usual: Any) -> None:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """``orderings=one`` or ``epsilon=0.1``."""
+    """``orderings=largest-first`` or ``epsilon=0.1``."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"an option of an estimator is name=value, got {text!r}")
