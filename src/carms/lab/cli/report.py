@@ -10,7 +10,8 @@ from rich.console import Console
 
 from carms.lab.report.page import make_page
 from carms.lab.report.sheets import to_latex, to_markdown
-from carms.lab.report.tables import EXPLANATION, make_tables, missing_tables, to_csv, to_sheet
+from carms.lab.report.table_texts import EXPLANATION, to_csv, to_sheet
+from carms.lab.report.tables import make_tables, missing_tables
 from carms.lab.runs.gather import Gathered, gather
 from carms.lab.runs.store import write_atomically
 

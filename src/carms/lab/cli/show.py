@@ -57,7 +57,7 @@ class Plot:
             table.add_column(heading, no_wrap=True)
         for heading in ("train", "paper", "test", "paper", "ms"):
             table.add_column(heading, justify="right", no_wrap=True)
-        blocks = make_blocks(gathered.runs)
+        blocks = make_blocks(gathered.runs, self.runs)
         for run in [run for block in blocks for run in block.runs]:
             table.add_row(*_row(run))
         console.print(table)
@@ -203,7 +203,8 @@ class Correlations:
         weights = torch.tensor(self.probs, dtype=torch.float64)
         if len(weights) < 2 or not (weights > 0).all() or not weights.isfinite().all():
             raise ValueError(f"probs are at least two positive numbers, got {self.probs}")
-        panels = correlations(weights / weights.sum(), self.samples)
+        probs = weights / weights.sum()
+        panels = correlations(probs, self.samples)
         table = Table(title=f"Correlation of two of {self.samples} samples")
         table.add_column("coupling")
         table.add_column("same category, mean", justify="right")
@@ -212,7 +213,7 @@ class Correlations:
         for panel in panels:
             same, lowest = panel.matrix.diagonal().mean().item(), panel.matrix.min().item()
             source = "its table" if panel.exact else "draws"
-            table.add_row(panel.name, f"{same:.3f}", f"{lowest:.3f}", source)
+            table.add_row(panel.name, f"{same:z.3f}", f"{lowest:z.3f}", source)
         console.print(table)
-        for written in draw_correlations(panels, self.out):
+        for written in draw_correlations(panels, probs, self.samples, self.out):
             console.print(f"written to {written}")

@@ -19,7 +19,8 @@ from torch.utils.tensorboard import SummaryWriter
 import carms
 from carms.estimators.families.score_function import ScoreFunction
 from carms.lab.data.datasets import Dataset, load, some_of
-from carms.lab.figures.figures import draw_images, read_picture
+from carms.lab.figures.images import draw_images
+from carms.lab.figures.png import read_picture
 from carms.lab.models.completion import Completion
 from carms.lab.models.latent import LatentModel
 from carms.lab.models.vae import DiscreteVae
