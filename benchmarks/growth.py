@@ -35,8 +35,7 @@ def baseline(logits: Tensor) -> Tensor:
 
 
 def launches(categories: int) -> int:
-    logits = torch.randn(2, categories)
-    return count(lambda: call(logits)).launches
+    return count(lambda: call(torch.randn(2, categories))).launches
 
 
 def peak_beyond_logits(categories: int, variables: int, orderings: str | int) -> str:
