@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from counting import count
 from timing import interleaved, print_table
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import carms
 
@@ -34,23 +34,8 @@ def baseline(logits: Tensor) -> Tensor:
     return torch.multinomial(logits.detach().softmax(-1), SAMPLES, replacement=True)
 
 
-class LaunchCounter(TorchDispatchMode):
-    """Counts the operations that reach a kernel."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        del types
-        self.count += not func.is_view
-        return func(*args, **(kwargs or {}))
-
-
 def launches(categories: int) -> int:
-    with LaunchCounter() as counter:
-        call(torch.randn(2, categories))
-    return counter.count
+    return count(lambda: call(torch.randn(2, categories))).launches
 
 
 def peak_beyond_logits(categories: int, variables: int, orderings: str | int) -> str:

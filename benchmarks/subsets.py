@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from counting import count
+from parts import parser_of, run_parts
 from timing import interleaved, print_table
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from carms import subsets
 from carms.subsets.base import indicator
@@ -19,12 +20,12 @@ KINDS = {"flat": 0.5, "peaked": 3.0}  # standard deviation of the logits
 SIZES = [(5, 2), (8, 3), (20, 4), (64, 8)]
 EPSILONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7)
 TIMES = [(64, 8, 8), (1024, 16, 8), (10_000, 100, 8)]  # n, k, N
-# Subsets per call: the batch is as large as this allows, so that scales can be fitted.
+# Most subsets per call; the batch is as large as this allows, so that scales can be fitted.
 ROWS = 2000
 
 
 def table(items: int) -> Callable[[Tensor], Tensor]:
-    """A random number for every subset of up to 20 items: all interaction, and no slopes."""
+    """A random number for every subset of up to 20 items, which has interactions but no slopes."""
     values, powers = torch.randn(2**items).double(), 2 ** torch.arange(items).double()
     return lambda z: values[(z @ powers).long()]
 
@@ -37,14 +38,14 @@ def network(items: int, size: int) -> Callable[[Tensor], Tensor]:
 
 
 def ranking(items: int, size: int) -> Callable[[Tensor], Tensor]:
-    """Random gains, discounted by rank as in NDCG."""
+    """Sum of random gains, discounted by rank as in NDCG."""
     gains = torch.randn(items).double().exp()
     discount = 1 / torch.log2(2 + torch.arange(size).double())
     return lambda drawn: (gains[drawn] * discount).sum(-1)
 
 
 def variance(made: subsets.SubsetEstimator, f: Callable, logits: Tensor, draws: int) -> float:
-    """Total variance of the gradient over so many examples, all of the same logits."""
+    """Total variance of the gradient over ``draws`` examples, all with the same logits."""
     torch.manual_seed(0)  # common random numbers: estimators that draw alike are compared better
     batch = max(2, ROWS // max(1, made.samples))
     found = []
@@ -56,14 +57,14 @@ def variance(made: subsets.SubsetEstimator, f: Callable, logits: Tensor, draws: 
 
 
 def by_order(f: Callable, logits: Tensor) -> Callable[[Tensor], Tensor]:
-    """``f`` of the subset, for draws whose order is known."""
+    """Let ``f`` of a subset take the items in the order of their draw."""
     return lambda items: f(indicator(items, logits))
 
 
 def relative(
     items: int, size: int, samples: int, scale: float, arguments: argparse.Namespace, slopes: bool
 ) -> dict[str, list[float]]:
-    """Variances relative to leave-one-out on rankings, for a number of random problems."""
+    """Variances relative to leave-one-out on rankings, for random problems."""
     names = ["loorf", "carms"] + ["unord"] * (math.comb(items, size) <= arguments.listed)
     names += ["carms-t", "straight-through"] * slopes
     found: dict[str, list[float]] = {name: [] for name in names}
@@ -158,27 +159,14 @@ def epsilon_table(arguments: argparse.Namespace) -> None:
     )
 
 
-class Counter(TorchDispatchMode):
-    """Counts the operations of torch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, function: Callable, types: object, args=(), kwargs=None) -> object:
-        self.count += 1
-        return function(*args, **(kwargs or {}))
-
-
 def operations(run: Callable[[], object]) -> int:
+    """Number of operations once everything is remembered that a first call computes."""
     run()
-    with Counter() as counter:
-        run()
-    return counter.count
+    return count(run).operations
 
 
 def top_k(logits: Tensor, size: int, samples: int) -> Tensor:
-    """Gumbel top-k as anybody would write it."""
+    """Gumbel top-k by ``torch.topk``, without any correlation."""
     u = torch.rand(samples, *logits.shape)
     return (logits - (-u.log()).log()).topk(size).indices
 
@@ -229,20 +217,11 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="all if none is named")
-    parser.add_argument("--problems", type=int, default=4, help="random problems (%(default)s)")
-    parser.add_argument("--draws", type=int, default=1600, help="gradients each (%(default)s)")
-    parser.add_argument("--samples", type=int, nargs="+", default=[4, 8, 16])
+    parser = parser_of(__doc__, PARTS, problems=4, samples=[4, 8, 16])
+    parser.add_argument("--draws", type=int, default=1600, help="gradients of each (%(default)s)")
     parser.add_argument("--listed", type=int, default=500, help="most subsets for unord")
     parser.add_argument("--elements", type=int, default=400_000, help="logits per draw, for speed")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    for name in arguments.parts or PARTS:
-        torch.manual_seed(arguments.seed)
-        PARTS[name](arguments)
+    run_parts(PARTS, parser)
 
 
 if __name__ == "__main__":

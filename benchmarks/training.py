@@ -1,37 +1,29 @@
 """Train the paper's VAEs with several estimators, and compare them at equal steps and equal time.
 
-Every run is resumable. Finished ones go into a table, which is committed; what is in the table is
-not trained again. Two processes of this command share the work.
+Every run is resumable. Finished runs go into a table, which is committed; a run in the table is not
+trained again. Two processes of this command share the work.
 """
 
 import argparse
-import csv
 import statistics
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.axes import Axes
 from pages import put_table
 from timing import interleaved, print_table
+from training_picture import draw
+from training_results import TABLE, TIMES, append, at_time, curves, line_of, read, times
 
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
 from carms.lab.train.training import Trainer
 
-HERE = Path(__file__).parent.parent / "docs" / "results"
-TABLE, TIMES = HERE / "training.csv", HERE / "training_times.csv"
 STEPS, EVERY = 50_000, 2500
 NETWORKS = ("nonlinear", "linear")
-# At equal steps, with ten evaluations each.
+# Compared at equal steps, with ten evaluations each.
 TEN = (
     ("loorf", ()),
     ("carms-t", ()),
@@ -42,7 +34,7 @@ TEN = (
     ("gumbel-softmax", ()),
     ("carms-i", ()),
 )
-# At equal time, those that may gain by fewer.
+# Compared at equal time, with fewer evaluations.
 FEWER = (
     ("carms-t", (), (4, 3, 6, 2)),
     ("loorf", (), (4, 3, 6, 2)),
@@ -50,22 +42,11 @@ FEWER = (
     ("reinmax", ("coupling=circular",), (4, 2)),
     ("double-cv", (), (4,)),
 )
-# Okabe and Ito's colours, told apart by everybody.
-COLOURS = {
-    "loorf": "#000000",
-    "carms-i": "#0072B2",
-    "carms-s": "#D55E00",
-    "carms-t": "#56B4E9",
-    "double-cv": "#009E73",
-    "reinmax": "#CC79A7",
-    "gumbel-softmax": "#E69F00",
-}
-DASHES = {10: "-", 6: (0, (5, 1)), 4: "--", 3: "-.", 2: ":"}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """An estimator as it is trained."""
+    """An estimator with its options and samples."""
 
     estimator: str
     options: tuple[str, ...]
@@ -100,9 +81,6 @@ def variants() -> list[Variant]:
     return ten + fewer
 
 
-Key = tuple[str, str, int, int]
-
-
 def rows_of(run: Trainer) -> Iterator[dict[str, object]]:
     """The test bound at each evaluation, and the mean objective of the 500 steps before it."""
     settings = run.settings
@@ -119,30 +97,18 @@ def rows_of(run: Trainer) -> Iterator[dict[str, object]]:
             }
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.open())) if path.exists() else []
-
-
-def key(row: dict[str, str]) -> Key:
-    return row["network"], row["estimator"], int(row["samples"]), int(row["seed"])
-
-
-def append(path: Path, rows: Iterable[dict[str, object]]) -> None:
-    rows, new = list(rows), not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
+def is_done(variant: Variant, network: str, seed: int) -> bool:
+    wanted = (network, variant.label, variant.samples, seed)
+    return wanted in ((*line_of(row), int(row["seed"])) for row in read(TABLE))
 
 
 def train(out: Path, seeds: int, networks: list[str]) -> None:
-    """Whatever is missing in the table; a run that another process trains is left to it."""
+    """Train the runs that the table does not have, but for those that another process trains."""
     data = load("dynamic-mnist")
     for seed in range(seeds):
         for variant in variants():
             for network in networks:
-                if (network, variant.label, variant.samples, seed) in map(key, read(TABLE)):
+                if is_done(variant, network, seed):
                     continue
                 name = variant.name(network, seed)
                 run = Trainer(variant.settings(network, seed), out / name, data=data)
@@ -152,12 +118,12 @@ def train(out: Path, seeds: int, networks: list[str]) -> None:
                     print(error, flush=True)
                     continue
                 print(f"{name} is done", flush=True)
-                if (network, variant.label, variant.samples, seed) not in map(key, read(TABLE)):
+                if not is_done(variant, network, seed):
                     append(TABLE, rows_of(run))
 
 
 def measure(rounds: int) -> None:
-    """Milliseconds of a training step of each variant, all taking turns."""
+    """Measure the milliseconds of a training step of each variant, all taking turns."""
     data, rows = load("dynamic-mnist"), list[dict[str, object]]()
     with tempfile.TemporaryDirectory() as folder:
         for network in NETWORKS:
@@ -183,41 +149,8 @@ def measure(rounds: int) -> None:
     append(TIMES, rows)
 
 
-Curve = dict[int, list[float]]
-
-
-def curves(column: str) -> dict[tuple[str, str, int], Curve]:
-    """By network, estimator and samples: the values of all seeds at each step."""
-    found: dict[tuple[str, str, int], Curve] = defaultdict(lambda: defaultdict(list))
-    for row in read(TABLE):
-        which = row["network"], row["estimator"], int(row["samples"])
-        found[which][int(row["step"])].append(float(row[column]))
-    return found
-
-
-def times() -> dict[tuple[str, str, int], float]:
-    """Of a step, relative to the step of loorf with ten samples."""
-    found = {
-        (row["network"], row["estimator"], int(row["samples"])): float(row["milliseconds"])
-        for row in read(TIMES)
-    }
-    return {which: value / found[which[0], "loorf", 10] for which, value in found.items()}
-
-
-def at_time(curve: Curve, step_time: float, budget: float) -> float | None:
-    """The mean over seeds when ``budget`` steps of loorf's length are over, between two steps."""
-    steps = sorted(curve)
-    wanted = budget / step_time
-    for before, after in pairwise(steps):
-        if before <= wanted <= after:
-            share = (wanted - before) / (after - before)
-            low, high = (statistics.mean(curve[step]) for step in (before, after))
-            return low + share * (high - low)
-    return None
-
-
 def show(budget: float, page: Path | None) -> None:
-    """Objective and test bound at the last step, and when a time is over; on a page, too."""
+    """Print objectives and test bounds at equal steps and equal time, and put them on a page."""
     bounds, objectives, relative = curves("test_bound"), curves("objective"), times()
     header = ["estimator", "N", "seeds", "objective", "test bound", "time of a step"]
     header += ["objective at equal time", "test bound at equal time"]
@@ -251,48 +184,11 @@ def show(budget: float, page: Path | None) -> None:
             put_table(page, network, [header, *([f"`{row[0]}`", *row[1:]] for row in rows)])
 
 
-def draw_panel(axes: Axes, network: str, by_time: bool, relative: dict) -> None:
-    reference = curves("test_bound")[network, "loorf", 10]
-    for (net, label, samples), curve in curves("test_bound").items():
-        if net != network or (not by_time and samples != 10):
-            continue
-        name, *options = label.split()
-        steps = [step for step in sorted(curve) if step >= 2 * EVERY]
-        unit = relative.get((net, label, samples)) if by_time else 1.0
-        if unit is None:
-            continue
-        across = [unit * step for step in steps]
-        # Over loorf with ten samples at the same place, or the lines would lie on each other.
-        up = [
-            statistics.mean(curve[step]) - (at_time(reference, 1.0, place) or float("nan"))
-            for step, place in zip(steps, across, strict=True)
-        ]
-        dash = DASHES[samples] if by_time else "--" if options else "-"
-        text = f"{label.replace('coupling=', '')}, {samples}" if by_time else label
-        axes.plot(across, up, linestyle=dash, color=COLOURS[name], label=text, lw=1.6)
-    axes.grid(alpha=0.2)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlim(0, STEPS)
-    where = "time, in steps of loorf with ten samples" if by_time else "step"
-    axes.set(xlabel=where, ylabel="test bound over loorf's (nats)")
-    axes.set_title(f"{network}, equal {'time' if by_time else 'steps'}", loc="left")
-
-
-def draw(path: Path) -> None:
-    figure, panels = plt.subplots(2, 2, figsize=(11, 8), dpi=150, layout="constrained")
-    relative = times()
-    for row, network in zip(panels, NETWORKS, strict=True):
-        for axes, by_time in zip(row, (False, True), strict=True):
-            draw_panel(axes, network, by_time, relative)
-    for axes in panels[0]:
-        axes.legend(frameon=False, fontsize=8, ncols=2)
-    figure.savefig(path)
-    print(f"Drawn in {path}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("demo/training"), help="the runs")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo/training"), help="folder of the runs"
+    )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds of each variant")
     parser.add_argument("--networks", nargs="+", default=NETWORKS, help="which networks to train")
     parser.add_argument("--no-train", action="store_true", help="only show what is in the table")
@@ -309,7 +205,7 @@ def main() -> None:
     if TABLE.exists() and TIMES.exists():
         show(options.budget, options.page)
         if options.picture:
-            draw(options.picture)
+            draw(options.picture, NETWORKS, last=STEPS, first=2 * EVERY)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from timing import print_table
 from torch import Tensor
 
 import carms
+from carms.estimators import Estimator
 
 ESTIMATORS: dict[str, tuple[str, dict[str, object]]] = {
     "carms-i": ("carms-i", {}),
@@ -35,11 +36,9 @@ LIMITS = {
     (10, 10, 1, 1.0): {"carms-i": 0.95, "carms-s": 0.45},
     (10, 10, 10, 1.0): {"carms-s": 0.955},
 }
-# Of carms-s that sees each variable's own terms, D = 20, C = N = 8, separable f.
+# Limit for carms-s with terms, D = 20, C = N = 8, separable f.
 TERMS_LIMIT = 0.035
-
-
-# Of `ridge`: (kind of f, D, C, N), and what its mean should reach.
+# Problems for `ridge`, (kind of f, D, C, N), and what its mean should reach.
 REGRESSION = {
     ("tanh network", 10, 2, 16): 0.45,
     ("tanh network", 50, 2, 32): 0.55,
@@ -53,8 +52,16 @@ REGRESSION = {
 # Examples in a call: the scale of one is fitted on the others.
 BATCH = 50
 
+Objective = Callable[[Tensor], Tensor]
 
-def random_objective(categories: int, variables: int) -> Callable[[Tensor], Tensor]:
+
+def random_logits(variables: int, categories: int, concentration: float = 1.0) -> Tensor:
+    """Logits ``[variables, categories]`` of ``p ~ Dir(concentration)``."""
+    prior = torch.distributions.Dirichlet(torch.full((categories,), concentration))
+    return prior.sample((variables,)).clamp_min(1e-30).log()
+
+
+def random_objective(categories: int, variables: int) -> Objective:
     """A table of normals for one variable; for more, a two-layer network with random weights."""
     if variables == 1:
         table = torch.randn(categories)
@@ -66,8 +73,8 @@ def random_objective(categories: int, variables: int) -> Callable[[Tensor], Tens
 
 
 def variance(
-    estimator: carms.estimators.Estimator,
-    f: Callable[[Tensor], Tensor],
+    estimator: Estimator,
+    f: Objective,
     logits: Tensor,
     replicates: int,
     terms: Tensor | None = None,
@@ -79,7 +86,7 @@ def variance(
     return float(many.grad.double().var(0).sum())
 
 
-def objective_of_kind(kind: str, categories: int, variables: int) -> Callable[[Tensor], Tensor]:
+def objective_of_kind(kind: str, categories: int, variables: int) -> Objective:
     """Random functions that are more or less a sum over the variables."""
     each = torch.arange(variables)
     if kind == "sine network":
@@ -98,34 +105,30 @@ def objective_of_kind(kind: str, categories: int, variables: int) -> Callable[[T
 
 
 def batched_variance(
-    estimator: carms.estimators.Estimator,
-    f: Callable[[Tensor], Tensor],
-    logits: Tensor,
-    replicates: int,
+    estimator: Estimator, f: Objective, logits: Tensor, batches: int, one_hot: bool = False
 ) -> float:
     """Total variance over the logits in calls of ``BATCH`` examples."""
     rows = []
-    for _ in range(replicates // BATCH):
+    for _ in range(batches):
         many = logits.expand(BATCH, *logits.shape).clone().requires_grad_()
-        value = estimator.expectation(f, many, one_hot=False)
+        value = estimator.expectation(f, many, one_hot=one_hot)
         rows.append(torch.autograd.grad(value.sum(), many)[0])
     return float(torch.cat(rows).double().var(0).sum())
 
 
-def regression(problems: int, replicates: int) -> None:
+def print_regression(problems: int, replicates: int) -> None:
     """Print the table of ``ridge``."""
     torch.manual_seed(0)
-    rows = []
+    rows, batches = [], replicates // BATCH
     for (kind, variables, categories, samples), limit in REGRESSION.items():
         found: dict[str, list[float]] = {"ridge": [], "carms-s": []}
         for _ in range(problems):
             f = objective_of_kind(kind, categories, variables)
-            prior = torch.distributions.Dirichlet(torch.ones(categories))
-            logits = prior.sample((variables,)).clamp_min(1e-30).log()
-            loorf = batched_variance(carms.make("loorf", samples=samples), f, logits, replicates)
+            logits = random_logits(variables, categories)
+            loorf = batched_variance(carms.make("loorf", samples=samples), f, logits, batches)
             for name, ratios in found.items():
                 made = carms.make(name, samples=samples)
-                ratios.append(batched_variance(made, f, logits, replicates) / loorf)
+                ratios.append(batched_variance(made, f, logits, batches) / loorf)
         cells = [f"{statistics.mean(ratios):.3f}" for ratios in found.values()]
         cells[0] += f" (<= {limit})" if limit else ""
         rows.append([f"{kind}, D={variables} C={categories} N={samples}", *cells])
@@ -144,45 +147,42 @@ def worth_running(name: str, options: dict[str, object], categories: int, sample
     return categories <= 10 or name == "carms-s"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", type=int, default=24)
-    parser.add_argument("--replicates", type=int, default=4000)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+def relative_variances(
+    setting: tuple[int, int, int, float], problems: int, replicates: int
+) -> dict[str, list[float]]:
+    """Variances of ``ESTIMATORS`` relative to that of LOORF, one for each random problem."""
+    categories, samples, variables, concentration = setting
+    found: dict[str, list[float]] = {label: [] for label in ESTIMATORS}
+    for _ in range(problems):
+        f = random_objective(categories, variables)
+        logits = random_logits(variables, categories, concentration)
+        reference = variance(carms.make("loorf", samples=samples), f, logits, replicates)
+        for label, (name, options) in ESTIMATORS.items():
+            if worth_running(name, options, categories, samples):
+                made = carms.make(name, samples=samples, **options)
+                found[label].append(variance(made, f, logits, replicates) / reference)
+    return found
+
+
+def print_estimators(problems: int, replicates: int) -> None:
+    """Print the table of all estimators and settings."""
     torch.manual_seed(0)
     ratios: dict[str, list[str]] = {label: [] for label in ESTIMATORS}
     for setting in SETTINGS:
-        categories, samples, variables, concentration = setting
-        found: dict[str, list[float]] = {label: [] for label in ESTIMATORS}
-        for _ in range(arguments.problems):
-            f = random_objective(categories, variables)
-            prior = torch.distributions.Dirichlet(torch.full((categories,), concentration))
-            logits = prior.sample((variables,)).clamp_min(1e-30).log()
-            reference = variance(
-                carms.make("loorf", samples=samples), f, logits, arguments.replicates
-            )
-            for label, (name, options) in ESTIMATORS.items():
-                if not worth_running(name, options, categories, samples):
-                    continue
-                made = carms.make(name, samples=samples, **options)
-                found[label].append(variance(made, f, logits, arguments.replicates) / reference)
-        for label, values in found.items():
+        for label, values in relative_variances(setting, problems, replicates).items():
             limit = LIMITS.get(setting, {}).get(label)
             text = f"{statistics.mean(values):.3f}" if values else "-"
             ratios[label].append(text + (f" (<= {limit})" if limit else ""))
     print_table(
-        f"Total gradient variance / loorf's, mean over {arguments.problems} random problems, "
-        f"{arguments.replicates} replicates; p ~ Dir(alpha)",
+        f"Total gradient variance / loorf's, mean over {problems} random problems, "
+        f"{replicates} replicates; p ~ Dir(alpha)",
         ["estimator", *[f"C={c} N={n} D={d} alpha={a:g}" for c, n, d, a in SETTINGS]],
         [[label, *cells] for label, cells in ratios.items()],
     )
-    print_terms(arguments.problems, arguments.replicates)
-    regression(arguments.problems // 2, arguments.replicates // 2)
 
 
 def print_terms(problems: int, replicates: int) -> None:
-    """A sum of one table per variable, with ``terms`` and without: what each estimator gains."""
+    """Print the variances for a sum of one table per variable, with ``terms`` and without."""
     torch.manual_seed(0)
     variables, categories, samples = 20, 8, 8
     each = torch.arange(variables)
@@ -192,7 +192,7 @@ def print_terms(problems: int, replicates: int) -> None:
     }
     for _ in range(problems):
         table = torch.randn(variables, categories)
-        logits = torch.distributions.Dirichlet(torch.ones(categories)).sample((variables,)).log()
+        logits = random_logits(variables, categories)
 
         def f(indices: Tensor, table: Tensor = table) -> Tensor:
             return table[each, indices]
@@ -216,6 +216,17 @@ def print_terms(problems: int, replicates: int) -> None:
         ["estimator", "variance"],
         rows,
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problems", type=int, default=24, help="number of random problems")
+    parser.add_argument("--replicates", type=int, default=4000, help="number of gradients of each")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print_estimators(arguments.problems, arguments.replicates)
+    print_terms(arguments.problems, arguments.replicates)
+    print_regression(arguments.problems // 2, arguments.replicates // 2)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from contest import Outcome, contest, options, verdict
 from torch import Tensor, nn
 
 import carms
-from carms.lab.figures.figures import colour
+from carms.lab.figures.colours import colour
 
 TURNS, TICKS, LEVELS, SAMPLES, BATCH = 6, 4, 5, 10, 32
 ROCKS = torch.tensor([[-0.35, 0.5, 0.25], [-0.25, -0.4, 0.25], [0.35, 0.1, 0.2]])  # x, y, radius

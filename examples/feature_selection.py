@@ -20,7 +20,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from torch import Tensor, nn
 
 from carms import subsets
-from carms.lab.figures.figures import colour
+from carms.lab.figures.colours import colour
 
 CHOSEN, PIXELS, SAMPLES, BATCH = 8, 64, 8, 64
 RATES = {"carms-t": 0.01, "loorf": 0.01, "relaxed": 0.03}  # of the choice

@@ -17,7 +17,7 @@ from contest import Outcome, contest, options, verdict
 from torch import Tensor, nn
 
 from carms import sequences
-from carms.lab.figures.figures import colour
+from carms.lab.figures.colours import colour
 
 BASE, DIGITS, PROMPTS, ROLLOUTS, EVERY = 4, 2, 16, 16, 20
 RATES = {"carms": 3e-4, "rloo": 1e-3, "grpo": 1e-3}

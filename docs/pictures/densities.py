@@ -12,7 +12,7 @@ from torch import Tensor
 
 from carms.copulas import Circular, Copula, Dirichlet, Gaussian, Independent, Stratified
 from carms.couplings import InverseCDF
-from carms.lab.figures.figures import colour
+from carms.lab.figures.colours import colour
 
 FEW, MANY, CELLS = 4, 10, 100
 CROSS = "\N{MULTIPLICATION SIGN}"

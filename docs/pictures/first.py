@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 
 import carms
-from carms.lab.figures.figures import colour
+from carms.lab.figures.colours import colour
 
 COUNT, DRAWS, PROBLEMS = 10, 24, 20
 SAMPLES = (4, 6, 8, 10, 12, 16)

@@ -7,12 +7,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import carms
-from carms.copulas import Circular
-from carms.couplings import InverseCDF
 from carms.lab.data.datasets import Dataset
-from carms.lab.figures.correlations import correlations
-from carms.lab.figures.figures import _mosaic
-from carms.lab.figures.toy import ALPHAS, run_toy
 from carms.lab.models.completion import Completion
 from carms.lab.models.likelihood import log_likelihood
 from carms.lab.models.vae import DiscreteVae
@@ -283,34 +278,3 @@ def test_the_error_of_a_variance_is_that_of_the_mean_of_its_groups(monkeypatch):
     (found,) = compare_variances(model, images, {"loorf": 3}, 500, seed=0)
     assert found.variance == 4.5
     assert found.error == pytest.approx((sum((k - 4.5) ** 2 for k in range(10)) / 9 / 10) ** 0.5)
-
-
-def test_a_bias_of_the_toy_problem_is_in_units_of_its_error():
-    found = list(run_toy(["loorf", "carms-s"], problems=5, replicates=2000, seed=0))
-    assert [one.alpha for one in found[::2]] == list(ALPHAS)
-    for one in found:
-        assert 0.3 < one.bias < 3
-        assert one.variances.shape == (5, 3, 3)
-    for loorf, carms_s in zip(found[::2], found[1::2], strict=True):
-        assert carms_s.variances.mean() < loorf.variances.mean()
-
-
-def test_correlations_are_those_of_the_draws():
-    probs = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
-    panels = correlations(probs, 3)
-    assert [panel.exact for panel in panels] == [True, True, True, True, False, False]
-    indices = InverseCDF(Circular(3)).sample(probs.expand(100_000, 3))
-    drawn = torch.corrcoef(
-        torch.nn.functional.one_hot(indices[:2], 3).double().transpose(1, 2).flatten(0, 1)
-    )
-    torch.testing.assert_close(panels[2].matrix, drawn[:3, 3:], rtol=0, atol=0.02)
-
-
-def test_a_mosaic_has_eight_images_in_each_of_four_rows():
-    images = torch.arange(1, 33).float().view(32, 1).expand(32, 6)
-    mosaic = _mosaic(images, 2, 3)
-    scale = 800 // (8 * (3 + 2))
-    assert mosaic.shape == (4 * 4 * scale, 8 * 5 * scale)
-    inner = mosaic.view(4, 4, scale, 8, 5, scale)[:, 1:3, :, :, 1:4]
-    assert torch.equal(inner[:, 0, 0, :, 0, 0].flatten(), images[:, 0])
-    assert (inner == inner[:, :1, :1, :, :1, :1]).all()

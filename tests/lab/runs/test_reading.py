@@ -7,18 +7,20 @@ import sys
 import warnings
 
 import pytest
-from test_report import PICTURE, page_of, write_run
+from written_runs import PICTURE, page_of, write_run
 
 from carms.lab.cli.console import PlainConsole
 from carms.lab.cli.main import main
 from carms.lab.cli.plot import Plot
 from carms.lab.cli.report import Report
 from carms.lab.figures.curves import draw_curves
-from carms.lab.figures.figures import read_picture
+from carms.lab.figures.png import read_picture
 from carms.lab.report.blocks import make_blocks
 from carms.lab.report.paper import printed
 from carms.lab.report.pictures import embed_pictures
-from carms.lab.report.tables import make_tables, to_csv
+from carms.lab.report.table_texts import to_csv
+from carms.lab.report.tables import make_tables
+from carms.lab.runs import settings as settings_module
 from carms.lab.runs.gather import gather
 from carms.lab.runs.progress import standing
 from carms.lab.runs.reading import read_bounded

@@ -39,9 +39,10 @@ class Correlations:
         weights = torch.tensor(self.probs, dtype=torch.float64)
         if len(weights) < 2 or not (weights > 0).all() or not weights.isfinite().all():
             raise ValueError(f"probs are at least two positive numbers, got {self.probs}")
-        panels = correlations(weights / weights.sum(), self.samples)
+        probs = weights / weights.sum()
+        panels = correlations(probs, self.samples)
         console.print(_table(panels, self.samples))
-        for written in draw_correlations(panels, self.out):
+        for written in draw_correlations(panels, probs, self.samples, self.out):
             console.print(f"written to {written}")
 
 
@@ -54,5 +55,5 @@ def _table(panels: Sequence["Panel"], samples: int) -> Table:
     for panel in panels:
         same, lowest = panel.matrix.diagonal().mean().item(), panel.matrix.min().item()
         source = "its table" if panel.exact else "draws"
-        table.add_row(panel.name, f"{same:.3f}", f"{lowest:.3f}", source)
+        table.add_row(panel.name, f"{same:z.3f}", f"{lowest:z.3f}", source)
     return table

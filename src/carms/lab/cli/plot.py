@@ -40,7 +40,7 @@ class Plot:
         gathered = gather(self.runs)
         for problem in gathered.problems:
             console.print(problem, style="yellow")
-        blocks = make_blocks(gathered.runs)
+        blocks = make_blocks(gathered.runs, self.runs)
         console.print(_table([run for block in blocks for run in block.runs]))
         for written in draw_curves(blocks, self.out):
             console.print(f"written to {written}")

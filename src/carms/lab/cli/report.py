@@ -60,7 +60,8 @@ class Report:
 
 def _tables(gathered: "Gathered", name: str) -> str:
     from carms.lab.report.sheets import to_latex, to_markdown
-    from carms.lab.report.tables import EXPLANATION, make_tables, missing_tables, to_csv, to_sheet
+    from carms.lab.report.table_texts import EXPLANATION, to_csv, to_sheet
+    from carms.lab.report.tables import make_tables, missing_tables
 
     tables = make_tables(gathered.runs)
     if name == "csv":

@@ -1,10 +1,24 @@
-"""Whether a picture is whole."""
+"""Read a picture back, if it is whole."""
 
 import zlib
+from pathlib import Path
 
-__all__ = ["is_whole"]
+from carms.lab.runs.reading import read_bounded
+
+__all__ = ["is_whole", "read_picture"]
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# Bytes of a picture of a run.
+LIMIT = 500_000
+
+
+def read_picture(path: Path) -> bytes | None:
+    """The contents of a PNG that is whole; None if there is no such file."""
+    try:
+        contents = read_bounded(path, LIMIT)
+    except (OSError, ValueError):
+        return None
+    return contents if is_whole(contents) else None
 
 
 def is_whole(data: bytes) -> bool:

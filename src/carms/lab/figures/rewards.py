@@ -1,24 +1,25 @@
-"""What runs of policy gradients came to, over their seeds."""
+"""Rewards of policy-gradient runs over their seeds, as numbers and as a picture."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
 
-from carms.lab.figures.figures import colour, save_figure
+from carms.lab.figures.axes import plain_steps, save_figure
+from carms.lab.figures.colours import colour
 
 __all__ = ["draw_rewards", "spread", "steps_to", "variance_ratio"]
 
 Metrics = Sequence[Mapping[str, Any]]
-"""The lines of one run."""
+"""The lines of metrics of one run."""
 
+# Each method has the colour of the estimator that it is for sequences.
 _COLOURS = {"rloo": colour("loorf"), "carms": colour("carms-s")}
+_SHARES = {"reward": "Right digits", "solved": "Right answers"}
 
 
 def steps_to(share: float, runs: Sequence[Metrics]) -> list[int | None]:
@@ -32,13 +33,14 @@ def steps_to(share: float, runs: Sequence[Metrics]) -> list[int | None]:
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation; zero of a single value."""
+    """Mean and standard deviation; the deviation of a single value is zero."""
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def variance_ratio(runs: Sequence[Metrics]) -> dict[int, float]:
-    """By step: the variance of CARMS' gradient over that of RLOO's at the same parameters, both
-    summed over runs.
+    """Variance of CARMS' gradient over that of RLOO's at the same parameters, by step.
+
+    Both variances are summed over the runs before they are divided.
     """
     found = {}
     for rows in zip(*runs, strict=True):
@@ -50,30 +52,35 @@ def variance_ratio(runs: Sequence[Metrics]) -> dict[int, float]:
 
 
 def draw_rewards(methods: Mapping[str, Sequence[Metrics]], out: Path) -> list[Path]:
-    """Rewards over steps, mean and range over seeds; and the variances that belong to them."""
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    """Draw rewards over steps, mean and range over seeds, and the ratio of variances."""
+    figure, panels = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+    *shares, right = panels
+    for axes, (name, title) in zip(shares, _SHARES.items(), strict=True):
+        for method, runs in methods.items():
+            _draw_band(axes, method, runs, name)
+        axes.set(title=title, ylabel="share, held-out prompts", ylim=(0, 1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+    seeds = max(map(len, methods.values()))
+    bands = f"mean and range over {seeds} seeds" if seeds > 1 else None
+    shares[0].legend(frameon=False, loc="best", title=bands)
     for method, runs in methods.items():
-        _band(left, method, runs, "reward")
-        _band(middle, method, runs, "solved")
         ratio = variance_ratio(runs)
-        label = f"at parameters of {method}"
-        right.plot([*ratio], [*ratio.values()], color=_COLOURS[method], label=label, marker=".")
-    left.set(xlabel="step", ylabel="right digits, held-out prompts, greedy", ylim=(0, 1))
-    middle.set(xlabel="step", ylabel="right answers, held-out prompts, greedy", ylim=(0, 1))
-    right.set(xlabel="step", ylabel="gradient variance, carms / rloo")
-    right.set_ylim(0, max(1.1, right.get_ylim()[1]))
-    right.set_xlim(left.get_xlim())
+        right.plot([*ratio], [*ratio.values()], color=_COLOURS[method], label=method, marker=".")
     right.axhline(1, color="#999999", lw=0.8)
-    for axis in (left, middle, right):
-        axis.grid(alpha=0.3)
-    left.legend(frameon=False)
-    right.legend(frameon=False, loc="lower left")
+    right.set(title="Variance of the gradient", ylabel="carms / rloo, same parameters")
+    right.set_ylim(0, max(1.1, right.get_ylim()[1]))
+    right.legend(frameon=False, loc="lower left", title="at parameters of a run with")
+    figure.suptitle("Learning to add by policy gradient; answers by greedy decoding")
+    last = max(run[-1]["step"] for runs in methods.values() for run in runs)
+    for axes in panels:
+        plain_steps(axes, last)
+        axes.grid(alpha=0.3)
     return save_figure(figure, out)
 
 
-def _band(axis: Axes, method: str, runs: Sequence[Metrics], name: str) -> None:
+def _draw_band(axes: Axes, method: str, runs: Sequence[Metrics], name: str) -> None:
     steps = [row["step"] for row in runs[0]]
     values = [[row[name] for row in rows] for rows in zip(*runs, strict=True)]
-    axis.plot(steps, [statistics.mean(row) for row in values], color=_COLOURS[method], label=method)
+    axes.plot(steps, [statistics.mean(row) for row in values], color=_COLOURS[method], label=method)
     low, high = [min(row) for row in values], [max(row) for row in values]
-    axis.fill_between(steps, low, high, color=_COLOURS[method], alpha=0.15, lw=0)
+    axes.fill_between(steps, low, high, color=_COLOURS[method], alpha=0.15, lw=0)

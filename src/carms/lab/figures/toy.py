@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 import carms
-from carms.lab.figures.figures import colour, save_figure
+from carms.lab.figures.axes import plain_log_axis, save_figure
+from carms.lab.figures.colours import colour
 
 __all__ = ["ALPHAS", "ToyResult", "draw_toy", "run_toy"]
 
@@ -24,10 +25,12 @@ ALPHAS = (1.0, 10.0, 100.0, 1000.0)
 
 @dataclass(frozen=True)
 class ToyResult:
-    """Of one estimator at one alpha.
+    """Gradients of one estimator at one alpha.
 
     Attributes:
-        variances: of the gradient, ``[problems, D, C]``.
+        estimator: its name.
+        alpha: concentration of the probabilities.
+        variances: variance of the gradient with respect to each logit, ``[problems, D, C]``.
         bias: length of the mean gradient minus the exact one, over its standard error; about 1 is
             what chance alone gives.
     """
@@ -39,7 +42,7 @@ class ToyResult:
 
 
 def f(z: Tensor) -> Tensor:
-    """The objective of the paper."""
+    """Objective of the paper."""
     number = torch.arange(1, SIZE + 1, dtype=z.dtype)
     return torch.einsum("...dc,d,c->...", z, number, number)
 
@@ -47,7 +50,7 @@ def f(z: Tensor) -> Tensor:
 def run_toy(
     estimators: Sequence[str], problems: int, replicates: int, seed: int
 ) -> Iterable[ToyResult]:
-    """All estimators on the same random problems, one result after the other."""
+    """Run all estimators on the same random problems, and yield one result after the other."""
     source = torch.Generator().manual_seed(seed)
     for alpha in ALPHAS:
         gamma = torch._standard_gamma(
@@ -72,27 +75,33 @@ def _gradients(
 
 
 def draw_toy(results: Sequence[ToyResult], out: Path) -> list[Path]:
-    """A box for each estimator and alpha: the variance of each logit's gradient."""
+    """Draw a box for each estimator and alpha: the variances of all logits' gradients."""
     names = list(dict.fromkeys(result.estimator for result in results))
-    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
     width = 0.8 / len(names)
     for k, name in enumerate(names):
         own = [result for result in results if result.estimator == name]
-        boxes = axes.boxplot(
-            [result.variances.flatten().clamp_min(1e-30).log10().tolist() for result in own],
+        axes.boxplot(
+            [result.variances.flatten().clamp_min(1e-30).tolist() for result in own],
             positions=[i + (k - (len(names) - 1) / 2) * width for i in range(len(own))],
             widths=0.85 * width,
+            whis=(5, 95),
             patch_artist=True,
             showfliers=False,
+            boxprops={"facecolor": colour(name), "edgecolor": colour(name)},
             medianprops={"color": "white"},
         )
-        for box in boxes["boxes"]:
-            box.set(facecolor=colour(name), edgecolor=colour(name))
         axes.plot([], [], "s", color=colour(name), label=name)
-    axes.set_xticks(range(len(ALPHAS)), [f"{alpha:g}" for alpha in ALPHAS])
-    axes.set_xlabel(r"$\alpha$ of $p \sim$ Dir($\alpha$): low entropy to nearly uniform")
-    axes.set_ylabel("log10 variance of a logit's gradient")
-    axes.set_title("Toy problem, C = D = N = 3")
-    axes.legend(ncols=len(names), frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    plain_log_axis(axes)
+    axes.set_xticks(range(len(ALPHAS)), [f"{alpha:,g}" for alpha in ALPHAS])
+    axes.set_xlabel(r"$\alpha$ of $p \sim$ Dir($\alpha$), from low entropy to nearly uniform")
+    axes.set_ylabel("variance of a logit's gradient")
+    axes.set_title("Toy problem of the paper: 3 variables, 3 categories, 3 samples")
     axes.grid(axis="y", alpha=0.3)
+    figure.legend(
+        loc="outside lower center",
+        ncols=min(6, len(names)),
+        frameon=False,
+        title="over problems and logits: box with quartiles and median, whiskers from 5% to 95%",
+    )
     return save_figure(figure, out)

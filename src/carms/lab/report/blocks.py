@@ -1,43 +1,59 @@
-"""Which runs may be compared, and in which words they differ."""
+"""Blocks of runs that may be compared, and the words that tell them apart."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from carms.lab.report.paper import cells
 from carms.lab.runs.gather import Run
 from carms.lab.runs.settings import Settings
 
-__all__ = ["DEFAULTS", "Block", "estimator_order", "headline", "make_blocks", "told", "variant"]
+__all__ = [
+    "DEFAULTS",
+    "LOGGING",
+    "Block",
+    "estimator_order",
+    "headline",
+    "make_blocks",
+    "told",
+    "variant",
+]
 
 DEFAULTS = {field.name: field.default for field in fields(Settings)}
 TITLE = ("task", "dataset", "network", "categories")
 VARIANT = ("estimator", "options", "samples")
+# Settings that have no effect on a result.
+LOGGING = ("log_every", "eval_every", "checkpoint_every")
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Runs that differ in nothing but the estimator and the seed; in a group, only in the seed."""
+    """Runs that differ only in estimator and seed, in groups that differ only in the seed."""
 
     groups: Sequence[Sequence[Run]]
 
     @property
     def settings(self) -> Settings:
-        """Of one of them."""
+        """Settings of the first run."""
         return self.groups[0][0].settings
 
     @property
     def runs(self) -> list[Run]:
-        """Of all groups."""
+        """Runs of all groups."""
         return [run for group in self.groups for run in group]
 
 
-def make_blocks(runs: Iterable[Run]) -> list[Block]:
-    """All runs, those of the same task, data set and network one after the other."""
+def make_blocks(runs: Iterable[Run], directories: Sequence[Path] = ()) -> list[Block]:
+    """Sort runs into blocks, with those of the same task, data set and network side by side.
+
+    Groups of a block are in the order of the directories in which their runs lie, then in that of
+    the paper's tables.
+    """
     found: dict[Key, dict[Key, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for run in sorted(runs, key=lambda run: _order(run.settings)):
+    for run in sorted(runs, key=lambda run: _order(run, directories)):
         shared = [name for name in DEFAULTS if name not in (*VARIANT, "seed")]
         outer = tuple(getattr(run.settings, name) for name in shared)
         inner = tuple(getattr(run.settings, name) for name in VARIANT)
@@ -46,7 +62,7 @@ def make_blocks(runs: Iterable[Run]) -> list[Block]:
 
 
 def told(settings: Settings, names: Iterable[str]) -> str:
-    """Those of the settings that are not the usual ones, in words."""
+    """The settings that do not have their default values, in words."""
     words = []
     for name in names:
         value = getattr(settings, name)
@@ -58,28 +74,32 @@ def told(settings: Settings, names: Iterable[str]) -> str:
 
 
 def headline(block: Block) -> tuple[str, str]:
-    """What a block's runs are of, and those of their settings that are not the usual ones."""
+    """Title of a block, and the settings that do not have their default values, in words."""
     settings = block.settings
     title = f"{settings.task}, {settings.dataset}, {settings.network}"
-    others = [name for name in DEFAULTS if name not in (*TITLE, *VARIANT, "seed")]
+    others = [name for name in DEFAULTS if name not in (*TITLE, *VARIANT, *LOGGING, "seed")]
     return f"{title}, {settings.categories:,} categories", told(settings, others)
 
 
 def variant(settings: Settings) -> str:
-    """The estimator, with what is special about it."""
+    """Name of the estimator, with its options and samples if they are not the default."""
     return ", ".join(filter(None, [settings.estimator, told(settings, ("options", "samples"))]))
 
 
 def estimator_order(name: str) -> tuple[int, str]:
-    """As in the paper; those that it does not have come after."""
+    """Key that sorts estimators as in the paper's tables, and others by name after them."""
     known = list(dict.fromkeys(key[-1] for key in cells()))
     return known.index(name) if name in known else len(known), name
 
 
-def _order(settings: Settings) -> Key:
+def _order(run: Run, directories: Sequence[Path]) -> Key:
+    settings = run.settings
     first = (settings.task != "vae", settings.dataset, settings.network, settings.categories)
     others = [name for name in DEFAULTS if name not in ("task", *VARIANT, "seed")]
     values = [getattr(settings, name) for name in others]
     # None does not compare with numbers.
     rest = [(value is not None, 0 if value is None else value) for value in values]
-    return *first, rest, estimator_order(settings.estimator), variant(settings), settings.seed
+    given = [run.path.is_relative_to(directory) for directory in directories]
+    place = given.index(True) if any(given) else len(given)
+    estimator = estimator_order(settings.estimator)
+    return *first, rest, place, estimator, variant(settings), settings.seed

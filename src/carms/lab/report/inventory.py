@@ -1,9 +1,9 @@
-"""What was run, with which settings and versions, as tables."""
+"""Sheets of the runs, their settings and their versions."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from carms.lab.figures.figures import colour
+from carms.lab.figures.colours import colour
 from carms.lab.report.blocks import DEFAULTS, told
 from carms.lab.report.sheets import Field, Sheet
 from carms.lab.runs.gather import Run
@@ -11,13 +11,13 @@ from carms.lab.runs.records import PARTS
 
 __all__ = ["list_runs", "list_settings", "list_versions", "listed"]
 
-# Of a setting, before the rest is counted.
+# Most values of a setting that are printed; the rest is counted.
 VALUES = 8
 COLUMNS = ("task", "dataset", "network", "categories", "estimator", "seed")
 
 
 def list_runs(runs: Sequence[Run]) -> Sheet:
-    """A row for each."""
+    """A row for each run."""
     headings = [
         "run",
         *COLUMNS,
@@ -33,18 +33,18 @@ def list_runs(runs: Sequence[Run]) -> Sheet:
 
 
 def list_settings(runs: Sequence[Run]) -> Sheet:
-    """Every setting with its values, and what it is unless told."""
+    """Every setting with the values of the runs, and its default."""
     rows = []
     for name, default in DEFAULTS.items():
         values = [getattr(run.settings, name) for run in runs]
         said = listed([_said(value) for value in values])
         texts = (name.replace("_", "-"), said, _said(default))
         rows.append([Field(text, text) for text in texts])
-    return Sheet("Settings", ["setting", "here", "unless told"], rows)
+    return Sheet("Settings", ["setting", "here", "default"], rows)
 
 
 def list_versions(runs: Sequence[Run]) -> Sheet:
-    """Of what the finished runs were made with."""
+    """Versions of the programs with which the finished runs were made."""
     counts: Counter[tuple[str, str]] = Counter()
     for run in runs:
         if run.result:
@@ -53,8 +53,10 @@ def list_versions(runs: Sequence[Run]) -> Sheet:
         [Field(name, name), Field(version, version), _number(number, ",")]
         for (name, version), number in sorted(counts.items())
     ]
-    note = "" if all(run.result for run in runs) else "A run notes them when it is finished."
-    return Sheet("Versions", ["of", "version", "runs"], rows, note)
+    note = (
+        "" if all(run.result for run in runs) else "Only finished runs have their versions noted."
+    )
+    return Sheet("Versions", ["program", "version", "runs"], rows, note)
 
 
 def listed(values: Iterable[str]) -> str:
@@ -78,9 +80,9 @@ def _row(run: Run) -> list[Field]:
     fields += [_number(run.milliseconds, ".2f")]
     fields += [_number(result.seconds / 60 if result else None, ".1f")]
     others = told(settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")])
-    known = result.versions.items() if result else ()
-    versions = ", ".join(f"{name} {value}" for name, value in known)
-    return [*fields, Field(others, others), Field(versions, versions)]
+    versions = result.versions.items() if result else ()
+    made_with = ", ".join(f"{name} {value}" for name, value in versions)
+    return [*fields, Field(others, others), Field(made_with, made_with)]
 
 
 def _number(value: float | None, form: str) -> Field:
@@ -89,7 +91,7 @@ def _number(value: float | None, form: str) -> Field:
 
 def _said(value: object) -> str:
     if value is None:
-        return "by the others"
+        return "derived"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""One page about many runs, that needs nothing but a browser."""
+"""One page about many runs, which needs only a browser."""
 
 import hashlib
 import json
@@ -16,7 +16,8 @@ from carms.lab.report.inventory import list_runs, list_settings, list_versions, 
 from carms.lab.report.pictures import embed_pictures
 from carms.lab.report.plots import Panel, make_panels
 from carms.lab.report.sheets import to_html
-from carms.lab.report.tables import EXPLANATION, make_tables, missing_tables, to_sheet
+from carms.lab.report.table_texts import EXPLANATION, to_sheet
+from carms.lab.report.tables import make_tables, missing_tables
 from carms.lab.runs.command_line import command_of
 from carms.lab.runs.gather import Gathered, Run
 
@@ -24,12 +25,12 @@ __all__ = ["make_page"]
 
 
 def make_page(gathered: Gathered, command: str) -> str:
-    """The page, as HTML; ``command`` is the one that makes it."""
+    """The page as HTML; ``command`` is printed on it as the command that makes it."""
     runs, problems = gathered
     blocks = make_blocks(runs)
     panels = make_panels(blocks)
     scripts = {"plotly": get_plotlyjs(), "script": _own("report.js")}
-    # Only these scripts run, whatever else should get into the page.
+    # The browser runs only these scripts, whatever else gets into the page.
     hashes = [b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts.values()]
     return Template(_own("report.html")).substitute(
         scripts,
@@ -57,7 +58,7 @@ def _own(name: str) -> str:
 
 
 def _json(data: object) -> str:
-    """For a script element, which ``</script>`` would end."""
+    """JSON for a script element, without the ``</script>`` that would end it."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

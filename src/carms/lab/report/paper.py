@@ -1,4 +1,4 @@
-"""The tables of the paper, to stand beside ours."""
+"""The tables of the paper."""
 
 import csv
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Cell", "cells", "printed"]
 
 @dataclass(frozen=True)
 class Cell:
-    """A log likelihood as printed, mean and deviation of five runs of 10^6 steps.
+    """A log likelihood as printed: mean and deviation of five runs of 10^6 steps.
 
     The paper prints those of the completion task without their sign.
     """
@@ -25,7 +25,7 @@ class Cell:
 
 
 def printed(settings: Settings, part: str) -> Cell | None:
-    """What the paper has for these settings and ``part``, train or test; None if it has nothing.
+    """The paper's cell for these settings and ``part``, train or test; None if it has none.
 
     Examples:
         >>> str(printed(Settings(network="linear", categories=3, estimator="loorf"), "train"))
@@ -35,7 +35,7 @@ def printed(settings: Settings, part: str) -> Cell | None:
     samples = settings.samples in (None, settings.usual_samples)
     if not latents or not samples or settings.options:
         return None
-    # The paper had Omniglot mirrored at its diagonal, where the upper half is another one.
+    # The paper has Omniglot mirrored at its diagonal, so that its upper half is another one.
     if settings.task == "complete" and settings.dataset == "omniglot" and settings.upright:
         return None
     return cells().get(
@@ -52,7 +52,7 @@ def printed(settings: Settings, part: str) -> Cell | None:
 
 @cache
 def cells() -> dict[tuple[str, str, str, str, int, str], Cell]:
-    """All of them, by task, part, data set, network, categories and estimator."""
+    """All cells by task, part, data set, network, categories and estimator."""
     text = files("carms.lab.report").joinpath("paper.csv").read_text()
     cells = {}
     for row in csv.DictReader(text.splitlines()):

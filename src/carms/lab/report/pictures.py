@@ -5,18 +5,19 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from carms.lab.figures.figures import TITLES, read_picture
+from carms.lab.figures.labels import PICTURES
+from carms.lab.figures.png import read_picture
 from carms.lab.report.blocks import Block, variant
 from carms.lab.runs.gather import Run
 
 __all__ = ["embed_pictures"]
 
-# Of a page.
+# Most pictures of a page.
 LIMIT = 24
 
 
 class Picture(NamedTuple):
-    """Where it is, and how early it is chosen: the first of each block before all others."""
+    """A picture of a run, with the place of its block and its rank within the block."""
 
     rank: int
     place: int
@@ -25,7 +26,7 @@ class Picture(NamedTuple):
 
 
 def embed_pictures(blocks: Sequence[Block]) -> str:
-    """Of one run of each group; if there are too many, of as many blocks as possible."""
+    """HTML with pictures of one run of each group, or of as many blocks as the limit allows."""
     found = [
         Picture(rank, place, run, name)
         for place, block in enumerate(blocks)
@@ -44,8 +45,9 @@ def embed_pictures(blocks: Sequence[Block]) -> str:
 
 
 def _of_group(group: Sequence[Run]) -> list[tuple[Run, str]]:
+    """The first run that has pictures, with their names."""
     for run in group:
-        names = [name for name in TITLES if read_picture(run.path / f"{name}.png")]
+        names = [name for name in PICTURES if read_picture(run.path / f"{name}.png")]
         if names:
             return [(run, name) for name in names]
     return []
@@ -54,10 +56,11 @@ def _of_group(group: Sequence[Run]) -> list[tuple[Run, str]]:
 def _figure(picture: Picture) -> str:
     settings = picture.run.settings
     data = b64encode(read_picture(picture.run.path / f"{picture.name}.png") or b"").decode()
+    title, rows = PICTURES[picture.name]
+    shown = f"{title}; rows: {', '.join(rows)}" if rows else title
     where = f"{settings.task}, {settings.dataset}, {settings.network}, {settings.categories:,}"
-    text = f"{variant(settings)}; {where} categories, seed {settings.seed}"
+    text = f"{where} categories, seed {settings.seed}"
     return (
-        f'<figure><img src="data:image/png;base64,{data}" alt="{escape(TITLES[picture.name])}" '
-        f'loading="lazy"><figcaption><b>{escape(picture.name)}</b> {escape(text)}'
-        f"</figcaption></figure>\n"
+        f'<figure><img src="data:image/png;base64,{data}" alt="{escape(shown)}" loading="lazy">'
+        f"<figcaption><b>{escape(variant(settings))}</b> {escape(text)}</figcaption></figure>\n"
     )

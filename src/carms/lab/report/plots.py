@@ -5,27 +5,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
-from carms.lab.figures.figures import PANELS, colour
+from carms.lab.figures.colours import colour
+from carms.lab.figures.labels import CURVES, CurveLabel
 from carms.lab.report.blocks import Block, headline, variant
 from carms.lab.runs.gather import Run
 
-__all__ = ["Panel", "curve", "make_panels"]
+__all__ = ["Panel", "Style", "curve", "logged_steps", "make_panels", "styles"]
 
-# Points of all curves together, which bounds the page; and of one of them.
+# Most points of all curves together, which bounds the size of the page, and of one curve.
 POINTS = 60_000
 POINTS_OF_ONE = 200
 
 
+class Style(NamedTuple):
+    """How a group of runs is drawn; ``dash`` is the number of a kind of line or mark."""
+
+    name: str
+    colour: str
+    dash: int
+
+
 @dataclass(frozen=True)
 class Panel:
-    """What is drawn of runs that may be compared.
+    """Plots of the runs of a block.
 
     Attributes:
-        title: what they are runs of.
-        settings: of all of them, where they are not the usual ones.
-        runs: how many.
+        title: task, data set, network and categories.
+        settings: the settings of all its runs that do not have their default values.
+        runs: the number of runs.
         thinned: logged steps of the longest curve, and how many are drawn; None if all are.
         plots: what ``report.js`` draws.
     """
@@ -38,48 +47,64 @@ class Panel:
 
 
 def make_panels(blocks: Sequence[Block]) -> list[Panel]:
-    """One for each block."""
-    curves = len(PANELS) * sum(len(block.groups) for block in blocks)
+    """Make a panel for each block."""
+    curves = len(CURVES) * sum(len(block.groups) for block in blocks)
     limit = min(POINTS_OF_ONE, max(2, POINTS // curves))
     return [_panel(block, limit) for block in blocks]
 
 
 def _panel(block: Block, limit: int) -> Panel:
-    plots, longest = [], 0
-    for name, label in PANELS:
-        curves = []
-        for group, style in zip(block.groups, _styles(block), strict=True):
-            steps = sorted({step for run in group for step in run.metrics[name].steps})
-            longest = max(longest, len(steps))
-            if steps:
-                curves.append(style | curve(group, name, _thinned(steps, limit)))
-        if curves:
-            plots.append({"title": label, "log": name == "gradient_variance", "curves": curves})
-    costs = zip(block.groups, _styles(block), strict=True)
-    clouds = [style | cloud for group, style in costs if (cloud := _cost(group))["x"]]
-    if clouds:
-        title = "variance of the logits' gradient, against ms a step"
-        plots.append({"title": title, "log": True, "clouds": clouds})
+    plots = [_curve_plot(block, label, limit) for label in CURVES] + [_cost_plot(block)]
+    longest = max(
+        len(logged_steps(group, label.metric)) for group in block.groups for label in CURVES
+    )
     return Panel(
         *headline(block),
         len(block.runs),
         (longest, limit) if longest > limit else None,
-        plots,
+        [plot for plot in plots if plot["traces"]],
     )
 
 
-def _styles(block: Block) -> list[dict[str, Any]]:
-    """Name and colour; lines of the same colour are told apart by a number."""
+def _curve_plot(block: Block, label: CurveLabel, limit: int) -> dict[str, Any]:
+    curves = []
+    for group, style in zip(block.groups, styles(block), strict=True):
+        steps = _thinned(logged_steps(group, label.metric), limit)
+        if steps:
+            curves.append(_json(style) | curve(group, label.metric, steps))
+    last = max(run.step for run in block.runs)
+    axes = {"x": "step", "y": label.axis, "range": [0, last], "log": label.log}
+    return {"kind": "curves", "title": label.title, **axes, "traces": curves}
+
+
+def _cost_plot(block: Block) -> dict[str, Any]:
+    costs = zip(block.groups, styles(block), strict=True)
+    clouds = [_json(style) | cloud for group, style in costs if (cloud := _cost(group))["x"]]
+    title = "Variance of the logits' gradient against time"
+    axes = {"x": "milliseconds of a step", "y": "variance", "log": True}
+    return {"kind": "clouds", "title": title, **axes, "traces": clouds}
+
+
+def styles(block: Block) -> list[Style]:
+    """Style of each group; those with the same colour have different dashes."""
     seen: Counter[str] = Counter()
-    styles = []
+    found = []
     for group in block.groups:
         settings = group[0].settings
         own = colour(settings.estimator)
-        # Plotly reads markup in names.
-        name = escape(variant(settings), quote=False)
-        styles.append({"name": name, "colour": own, "dash": seen[own]})
+        found.append(Style(variant(settings), own, seen[own]))
         seen[own] += 1
-    return styles
+    return found
+
+
+def _json(style: Style) -> dict[str, Any]:
+    # Plotly reads markup in names.
+    return style._asdict() | {"name": escape(style.name, quote=False)}
+
+
+def logged_steps(group: Sequence[Run], metric: str) -> list[int]:
+    """Steps at which any of the runs has logged a metric."""
+    return sorted({step for run in group for step in run.metrics[metric].steps})
 
 
 def curve(group: Sequence[Run], name: str, steps: Sequence[int]) -> dict[str, Any]:
@@ -100,14 +125,14 @@ def curve(group: Sequence[Run], name: str, steps: Sequence[int]) -> dict[str, An
 
 
 def _thinned(steps: Sequence[int], limit: int) -> Sequence[int]:
-    """Evenly, with the first and the last."""
+    """At most ``limit`` of the steps, evenly spaced, with the first and the last."""
     if len(steps) <= limit:
         return steps
     return [steps[i * (len(steps) - 1) // (limit - 1)] for i in range(limit)]
 
 
 def _cost(group: Sequence[Run]) -> dict[str, Any]:
-    """A point for each run: the medians of its step times, and of the later half of variances."""
+    """A point for each run: the median time of its steps, and that of the later variances."""
     cloud: dict[str, Any] = {"x": [], "y": [], "text": [], "partial": []}
     for run in group:
         variances = run.metrics["gradient_variance"].values
@@ -121,5 +146,5 @@ def _cost(group: Sequence[Run]) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Six digits, more than a picture shows."""
+    """Round to six digits, more than a picture shows."""
     return float(f"{value:.6g}")

@@ -7,7 +7,7 @@ let printing = false;
 
 const inDark = () => dark.matches && !printing;
 
-// Black is the colour of an estimator, and would vanish in the dark.
+// Black is the colour of an estimator, and would be invisible in the dark.
 const shade = (colour) => (inDark() && colour === "#000000" ? "#e6e9ed" : colour);
 const faint = (colour) => shade(colour) + "26";
 
@@ -32,7 +32,7 @@ function curveTraces(curve) {
 
 function cloudTrace(cloud) {
   return {
-    type: "scatter", mode: "markers", name: cloud.name, x: cloud.x, y: cloud.y, text: cloud.text,
+    type: "scatter", mode: "markers", legendgroup: cloud.name, name: cloud.name, x: cloud.x, y: cloud.y, text: cloud.text,
     marker: {
       color: shade(cloud.colour), size: 10, line: { width: 1.5, color: shade(cloud.colour) },
       symbol: cloud.partial.map((open) => cloud.dash % 4 + (open ? 100 : 0)),
@@ -41,9 +41,9 @@ function cloudTrace(cloud) {
   };
 }
 
-// Left alone, Plotly labels too many places of some logarithmic axes.
+// By default Plotly labels too many places of some logarithmic axes.
 function logAxis(plot) {
-  const values = (plot.clouds || plot.curves).flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]);
+  const values = plot.traces.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]);
   const positive = values.filter((value) => value > 0);
   const spread = positive.reduce((a, b) => Math.max(a, b), 0) / positive.reduce((a, b) => Math.min(a, b), Infinity);
   const usual = spread > 1 && spread < 8;
@@ -53,21 +53,31 @@ function logAxis(plot) {
 function layoutOf(plot) {
   const [text, grid, back] = inDark() ? ["#e6e9ed", "#2e353d", "#14171b"] : ["#1b1f24", "#e4e8ec", "#ffffff"];
   const axis = { gridcolor: grid, linecolor: grid, zeroline: false, automargin: true };
+  const title = (words) => ({ text: words, standoff: 8 });
   return {
     font: { family: "system-ui, sans-serif", size: 12, color: text },
-    paper_bgcolor: back, plot_bgcolor: back, margin: { l: 8, r: 12, t: 8, b: 8 },
-    xaxis: { ...axis, hoverformat: ",~r" }, yaxis: { ...axis, ...(plot.log ? logAxis(plot) : {}) },
-    hovermode: plot.clouds ? "closest" : "x unified", hoverlabel: { bgcolor: back, font: { color: text } },
-    legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" }, showlegend: true,
+    paper_bgcolor: back, plot_bgcolor: back, margin: { l: 8, r: 28, t: 8, b: 8 },
+    xaxis: { ...axis, title: title(plot.x), range: plot.range, tickformat: ",~r", hoverformat: ",~r", nticks: 6 },
+    yaxis: { ...axis, title: title(plot.y), exponentformat: "none", ...(plot.log ? logAxis(plot) : {}) },
+    hovermode: plot.kind === "clouds" ? "closest" : "x unified", hoverlabel: { bgcolor: back, font: { color: text } },
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" }, showlegend: true,
   };
+}
+
+// Plotly takes the height of the legend from that of the plot.
+function heightOf(plot, width) {
+  const letters = plot.traces.reduce((most, one) => Math.max(most, one.name.length), 0);
+  const columns = Math.max(1, Math.floor(width / (7 * letters + 50)));
+  return 280 + 24 * Math.ceil(plot.traces.length / columns);
 }
 
 function draw(place) {
   const plot = panels[place.dataset.panel][place.dataset.plot];
-  const traces = plot.clouds ? plot.clouds.map(cloudTrace) : plot.curves.flatMap(curveTraces);
-  // What was hidden stays hidden when the colours change.
+  place.style.height = `${heightOf(plot, place.clientWidth)}px`;
+  const traces = plot.traces.flatMap(plot.kind === "clouds" ? cloudTrace : curveTraces);
+  // Traces that were hidden stay hidden when the colours change.
   (place.data || []).forEach((old, i) => { traces[i].visible = old.visible; });
-  // One button of the bar would send the data away.
+  // One button of the bar would send the data to another host.
   const config = { responsive: true, displayModeBar: false, showTips: false };
   const first = !place.dataset.drawn;
   place.dataset.drawn = "true";
@@ -75,7 +85,7 @@ function draw(place) {
   if (first) place.on("plotly_restyle", () => follow(place));
 }
 
-// What is hidden in one plot is hidden in all that stand with it.
+// Hide a trace in all plots of a panel when it is hidden in one.
 function follow(place) {
   const shown = (trace) => trace.visible ?? true;
   const states = new Map(place.data.map((trace) => [trace.name, shown(trace)]));
@@ -109,7 +119,7 @@ function sort(table, column, head) {
   const key = (row) => row.cells[column].dataset.value;
   const compare = (a, b) => (numeric ? a - b : a.localeCompare(b, undefined, { numeric: true }));
   const rows = [...table.tBodies[0].rows];
-  // Places without a value come last either way.
+  // Fields without a value come last in both directions.
   rows.sort((a, b) => {
     const [x, y] = [key(a), key(b)];
     if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);

@@ -1,4 +1,4 @@
-"""A table as text, in the formats that people paste."""
+"""A table as Markdown, LaTeX or HTML."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,9 +7,9 @@ from html import escape
 
 __all__ = ["Field", "Sheet", "to_html", "to_latex", "to_markdown"]
 
-# Letters that fit into half a page.
+# Number of letters that fit into half a page.
 HALF = 80
-# A plain angle bracket is an inverted mark in the usual fonts of TeX.
+# TeX prints a plain angle bracket as an inverted punctuation mark.
 _TEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -24,14 +24,14 @@ _TEX = {
 
 @dataclass(frozen=True)
 class Field:
-    """What stands in one place of a table.
+    """One field of a table.
 
     Attributes:
-        text: as it is read; nothing in it is markup.
-        value: by which it is sorted; last if there is none.
-        number: it is one, or one with its deviation.
-        best: it stands out.
-        colour: of a dot before it, ``#`` and six digits.
+        text: the text as it is read; nothing in it is markup.
+        value: the key by which the field is sorted; a field without one comes last.
+        number: whether the text is a number, or a number with its deviation.
+        best: whether the text is bold.
+        colour: colour of a dot before the text, as ``#`` and six digits.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of fields, with what it is about."""
+    """A table of fields with a caption and a note."""
 
     caption: str
     headings: Sequence[str]
@@ -52,7 +52,7 @@ class Sheet:
 
 
 def to_markdown(sheet: Sheet) -> str:
-    """As GitHub reads it."""
+    """A sheet as Markdown for GitHub."""
     lines = [f"**{_markdown(sheet.caption)}**", ""]
     lines += [_markdown(sheet.note), ""] if sheet.note else []
     lines.append(_piped(map(_markdown, sheet.headings)))
@@ -65,7 +65,7 @@ def to_markdown(sheet: Sheet) -> str:
 
 
 def to_latex(sheet: Sheet) -> str:
-    """For the package booktabs."""
+    """A sheet as LaTeX for the package booktabs."""
     align = "".join("r" if is_right else "l" for is_right in _numeric(sheet))
     rows = [_ended(_latex(field) for field in row) for row in sheet.rows]
     note = f" {_tex(sheet.note)}" if sheet.note else ""
@@ -85,7 +85,7 @@ def to_latex(sheet: Sheet) -> str:
 
 
 def to_html(sheet: Sheet) -> str:
-    """In a box that scrolls by itself, with headings that sort."""
+    """A sheet as HTML, in a box that scrolls by itself, with headings that sort."""
     kinds = [' class="number"' if is_right else "" for is_right in _numeric(sheet)]
     heads = "".join(
         f'<th scope="col"{kind}><button type="button">{escape(text)}</button></th>'
@@ -114,7 +114,7 @@ def _ended(texts: Iterable[str]) -> str:
 
 
 def _numeric(sheet: Sheet) -> list[bool]:
-    """Which columns have numbers, and are flush right."""
+    """Whether each column has numbers, which are flush right."""
     return [any(row[i].number for row in sheet.rows) for i in range(len(sheet.headings))]
 
 

@@ -15,7 +15,8 @@ from torch import Tensor
 import carms
 from carms.estimators.families.score_function import ScoreFunction
 from carms.lab.data.datasets import Dataset, some_of
-from carms.lab.figures.figures import draw_images, read_picture
+from carms.lab.figures.images import draw_images
+from carms.lab.figures.png import read_picture
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import Checkpoint, RunDirectory
 from carms.lab.train.evaluation import OnPart, evaluate, mean_bound

@@ -1,0 +1,1 @@
+"""Gradients of trained models, measured."""

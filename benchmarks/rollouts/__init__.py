@@ -1,0 +1,1 @@
+"""Correlated rollouts, measured: each file prints one table, or two."""
