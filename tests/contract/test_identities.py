@@ -5,17 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import RandomTable, dirichlet_probs, generator
+from helpers import RandomTable, dirichlet_probs, generator, logits_of
 from torch.distributions import Bernoulli
 
 import carms
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
 from carms.couplings import GumbelMax, InverseCDF
 from carms.estimators import Carms
-
-
-def logits_of(*shape, seed=0):
-    return torch.randn(shape, generator=generator(seed), dtype=torch.float64, requires_grad=True)
 
 
 def gradient(estimator, draw, values, logits):
