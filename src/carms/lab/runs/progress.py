@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from carms.lab.sweep.executors import Job
 from carms.lab.runs.records import last_line, read_result
+from carms.lab.sweep.executors import Job
 
 __all__ = ["Standing", "standing"]
 
