@@ -7,7 +7,7 @@ from listed import Rankings, normal, table_of_rankings, table_of_subsets
 
 import carms.subsets.carms as coupled
 from carms import subsets
-from carms.estimators import cross_fit
+from carms.estimators.families import cross_fit
 
 ESTIMATORS = subsets.available()
 
