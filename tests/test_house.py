@@ -1,9 +1,13 @@
 """The rules of the house: which room imports which, how long things are, where names are listed."""
 
 import ast
+import re
 import runpy
+import sys
 from functools import cache
 from pathlib import Path
+
+import torch
 
 import carms
 
@@ -134,3 +138,28 @@ def test_facts_are_on_the_classes_and_not_in_lists_of_names():
         if any(len(each) >= 4 and names.issuperset(each) for each in listed_names(tree)):
             found.add(path)
     assert found <= CHOOSE_ESTIMATORS, f"lists of estimators: {sorted(found - CHOOSE_ESTIMATORS)}"
+
+
+def test_the_page_tells_the_walk_of_a_default_call():
+    """The files that a call walks through, outside of core, are those that the page names."""
+    page = (ROOT / "docs/design/house.md").read_text()
+    steps = re.findall(r"^\d+\. .*(?:\n    .*)*", page, re.MULTILINE)
+    assert len(steps) <= 10
+    told = {name for step in steps for name in re.findall(r"`([a-z_/]+\.py)`", step)}
+    walked = set()
+
+    def note(frame, *_):
+        walked.add(frame.f_code.co_filename)
+
+    def call():
+        logits = torch.zeros(2, 3, requires_grad=True)
+        carms.expectation(lambda z: z.sum((-2, -1)), logits).backward()
+
+    call()  # imports what it needs
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    rooms = {path.removeprefix(f"{HOUSE['PACKAGE']}/") for path in walked}
+    assert {path for path in rooms if not path.startswith(("/", "<", "core/", "__init__"))} == told
