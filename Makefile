@@ -1,9 +1,10 @@
-# Each target sets up its own environment in .venv on first use and reuses it after.
+# Each target sets up its own environment on first use and reuses it later.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+LOWEST := .venv-lowest
 
-.PHONY: demo test bench docs lint clean
+.PHONY: demo test lowest bench docs lint wheel clean
 
 demo: $(READY)
 	for estimator in loorf carms-s carms-t; do \
@@ -17,6 +18,11 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto
 
+# The tests of the library, without the lab, on the oldest torch that is supported.
+lowest: $(LOWEST)/ready
+	$(LOWEST)/bin/python -m pytest --numprocesses auto tests/core tests/sampling tests/copulas \
+	  tests/couplings tests/estimators tests/subsets tests/contract tests/test_*.py
+
 bench: $(READY)
 	$(BIN)/python benchmarks/variance.py
 	$(BIN)/python benchmarks/step.py
@@ -27,7 +33,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sequences.py
 	$(BIN)/python benchmarks/subsets.py
 
-# The site, in site/: a broken link, a missing reference or a failing example is an error.
+# Build the site in site/. A broken link, a missing reference or a failing example is an error.
 docs: $(READY)
 	$(BIN)/python -m pytest src
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -37,12 +43,23 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# torch first and by its pin, so that nothing else chooses its version.
+# Build the sdist, and the wheel from the sdist, in dist/, and try them in an empty environment.
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python .ci/wheel.py dist
+
+# Install torch first, by its pin, so that no other package chooses its version.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
+$(LOWEST)/ready: pyproject.toml requirements-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --requirement requirements-lowest.txt --editable .
+	touch $(LOWEST)/ready
+
 clean:
-	rm -rf .venv demo site
+	rm -rf .venv .venv-lowest demo dist site

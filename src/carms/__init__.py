@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from carms.expectations import expectation
     from carms.paths import Paths
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Comparison",

@@ -1,4 +1,4 @@
-"""Unusual inputs, and the ways of running torch other than plain autograd."""
+"""Unusual logits: impossible and rare categories, many categories, odd shapes."""
 
 import pytest
 import torch
@@ -7,43 +7,18 @@ from helpers import (
     PAIRS,
     Moments,
     RandomTable,
-    differentiates,
     dirichlet_probs,
     expectation,
     generator,
     logits_of,
+    quadratic,
     replicate,
-    takes_slopes,
+    results,
 )
 
 import carms
-from carms.core.memo import constant
 
-NAMES = carms.available()
-SAMPLING = [name for name in NAMES if name != "exact"]
-UNBIASED = [name for name in NAMES if carms.make(name, samples=4).unbiased]
-
-
-@pytest.fixture(params=NAMES)
-def name(request):
-    return request.param
-
-
-@pytest.fixture
-def categories(name):
-    return 2 if name in BINARY_ONLY else 4
-
-
-def quadratic(z):
-    """Any number of variables and categories."""
-    weight = torch.arange(z.shape[-1], dtype=z.dtype) + 1
-    return (z * weight).sum((-2, -1)).square()
-
-
-def results(name, f, logits, samples=4, seed=1, **options):
-    value = expectation(f, logits, name, samples, generator(seed), **options)
-    (gradient,) = torch.autograd.grad(value.sum(), logits)
-    return value.detach(), gradient
+UNBIASED = [name for name in carms.available() if carms.make(name, samples=4).unbiased]
 
 
 def test_impossible_categories_are_never_drawn_and_get_no_gradient(name, categories):
@@ -196,214 +171,3 @@ def test_expanded_logits(name, categories):
     copied = leaf.detach().expand(5, 3, categories).clone().requires_grad_()
     _, expected = results(name, quadratic, copied)
     torch.testing.assert_close(gradient, expected.sum(0), rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision(name, categories, dtype):
-    f = RandomTable(2, categories)
-    half = logits_of(200, 2, categories, dtype=torch.float32).to(dtype).detach().requires_grad_()
-    single = half.detach().float().requires_grad_()
-
-    def values(z):
-        assert z.dtype in (dtype, torch.float32)
-        return f(z).float()
-
-    value, gradient = results(name, values, half)
-    expected_value, expected_gradient = results(name, values, single)
-    assert gradient.dtype == dtype
-    tolerance = 8 * torch.finfo(dtype).eps
-    scale = expected_gradient.abs().max().item()
-    torch.testing.assert_close(value.float(), expected_value, rtol=tolerance, atol=tolerance)
-    torch.testing.assert_close(
-        gradient.float(), expected_gradient, rtol=tolerance, atol=tolerance * scale
-    )
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_throughout(name, categories, dtype):
-    logits = logits_of(50, 2, categories, dtype=torch.float32).to(dtype).detach().requires_grad_()
-    value, gradient = results(name, quadratic, logits)
-    assert value.dtype == dtype
-    assert gradient.dtype == dtype
-    assert gradient.isfinite().all()
-    assert gradient.abs().sum() > 0
-
-
-def test_autocast_leaves_samples_and_gradients_alone(name, categories):
-    logits = logits_of(50, 2, categories, dtype=torch.float32)
-    expected = results(name, quadratic, logits)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = results(name, quadratic, logits)
-    torch.testing.assert_close(found[0], expected[0], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(found[1], expected[1], rtol=1e-4, atol=1e-4)
-
-
-def test_f_may_be_more_precise_than_the_logits(name, categories):
-    logits = logits_of(5, 2, categories, dtype=torch.float32)
-    value, gradient = results(name, lambda z: quadratic(z).double(), logits)
-    assert value.dtype == torch.float64
-    assert gradient.dtype == torch.float32
-
-
-def test_no_grad(name, categories):
-    logits = logits_of(5, 2, categories)
-    expected, _ = results(name, quadratic, logits)
-    with torch.no_grad():
-        value = expectation(quadratic, logits, name, 4, generator(1))
-    assert not value.requires_grad
-    torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
-
-
-def test_logits_without_gradient(name, categories):
-    logits = logits_of(5, 2, categories).detach()
-    assert not expectation(quadratic, logits, name, 4).requires_grad
-
-
-def test_inference_mode_and_afterwards(name, categories):
-    # Numbers that no other test uses: what is remembered of them must be usable with autograd.
-    samples, more = 14, categories if name in BINARY_ONLY else 11
-    with torch.inference_mode():
-        value = expectation(quadratic, torch.zeros(5, 2, more), name, samples)
-        assert value.isfinite().all()
-    value, gradient = results(name, quadratic, logits_of(5, 2, more), samples)
-    assert gradient.isfinite().all()
-    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
-    value = expectation(
-        lambda z: weight * quadratic(z), logits_of(5, 2, more), name, samples, generator(1)
-    )
-    value.sum().backward()
-    assert weight.grad.isfinite()
-
-
-def test_f_is_never_differentiated_where_it_cannot_be(name, categories):
-    # The logarithm of zero at the impossible category.
-    weight = torch.arange(1.0, categories + 1).index_fill(0, torch.tensor(1), 0).requires_grad_()
-    logits = torch.zeros(3, 1, categories).index_fill(-1, torch.tensor(1), -torch.inf)
-
-    def f(z):
-        return (z * weight).sum((-2, -1)).log()
-
-    value = expectation(f, logits.requires_grad_(), name, 4, generator())
-    value.sum().backward()
-    assert weight.grad.isfinite().all()
-    assert logits.grad.isfinite().all()
-
-
-def test_vmap(name, categories):
-    if takes_slopes(name):
-        pytest.skip("takes derivatives itself")
-    probs = dirichlet_probs(1.0, 2, categories, seed=1, floor=0.05)
-    f = RandomTable(2, categories)
-    estimator = carms.make(name, samples=4)
-    # A lookup by index is not batched; a product with all configurations is.
-    weight = f.values.flatten()
-
-    def lookup(z):
-        return torch.einsum("...i,...j->...ij", z[..., 0, :], z[..., 1, :]).flatten(-2) @ weight
-
-    rows = probs.log().expand(5000, 2, categories)
-    gradient = torch.func.vmap(
-        torch.func.grad(lambda logits: estimator.expectation(lookup, logits)),
-        randomness="different",
-    )(rows)
-    assert gradient.shape == rows.shape
-    assert gradient.isfinite().all()
-    if name != "exact":
-        assert len(gradient.unique(dim=0)) > 1
-    if estimator.unbiased:
-        moments = Moments()
-        moments.add(gradient)
-        assert moments.agrees_with(f.expectation(probs)[1])
-
-
-def test_vmap_of_values(name, categories):
-    if takes_slopes(name):
-        pytest.skip("takes derivatives itself")
-    logits = torch.full((6, 2, categories), -torch.inf)
-    logits[..., 1] = 0
-    values = torch.func.vmap(
-        lambda row: expectation(quadratic, row, name, 4), randomness="different"
-    )(logits)
-    torch.testing.assert_close(values, torch.full((6,), 16.0))
-
-
-@pytest.fixture
-def _fresh_compiler():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-def check_compiled(name, backend):
-    categories = 2 if name in BINARY_ONLY else 3
-    estimator = carms.make(name, samples=4)
-    rows = 200
-
-    def loss(logits, weight):
-        values = estimator.expectation(lambda z: (z * weight).sum((-2, -1)).square(), logits)
-        return values.sum()
-
-    step = torch.compile(loss, fullgraph=True, backend=backend)
-
-    # One category is certain: value and gradients are known.
-    logits = torch.full((rows, 2, categories), -torch.inf, dtype=torch.float64)
-    logits[..., 1] = 0.0
-    logits.requires_grad_()
-    weight = logits_of(2, categories, seed=5)
-    total = step(logits, weight)
-    total.backward()
-    (expected,) = torch.autograd.grad(rows * weight[:, 1].sum().square(), weight)
-    torch.testing.assert_close(weight.grad, expected, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(logits.grad, torch.zeros_like(logits), rtol=0, atol=1e-9)
-
-    # And a random one: the gradient is right on average, and fresh at every call.
-    probs = dirichlet_probs(1.0, 2, categories, seed=4, floor=0.05)
-    moments, seen = Moments(), []
-    for _ in range(100):
-        leaf = probs.log().expand(rows, 2, categories).clone().requires_grad_()
-        step(leaf, weight.detach()).backward()
-        assert leaf.grad.shape == leaf.shape
-        assert leaf.grad.isfinite().all()
-        moments.add(leaf.grad)
-        seen.append(leaf.grad)
-    if name != "exact":
-        assert not torch.equal(seen[0], seen[1])
-    if estimator.unbiased:
-        f = RandomTable(2, categories)
-        pairs = weight.detach()[0].unsqueeze(-1) + weight.detach()[1]
-        f.values = pairs.square()
-        assert moments.agrees_with(f.expectation(probs)[1])
-
-
-@pytest.mark.usefixtures("_fresh_compiler")
-# From torch's own code.
-@pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>:DeprecationWarning")
-def test_compiled_without_graph_breaks(name):
-    if differentiates(name):
-        pytest.skip("takes derivatives itself")
-    check_compiled(name, "aot_eager")
-
-
-@pytest.mark.usefixtures("_fresh_compiler")
-# From torch's own code generator.
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-def test_compiled_by_the_default_backend():
-    check_compiled("carms-s", "inductor")
-
-
-@pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("name", ["loorf", "carms-s", "carms-i", "unord"])
-def test_compiled_for_batches_of_several_sizes(name):
-    estimator = carms.make(name, samples=4)
-    step = torch.compile(lambda logits: estimator.expectation(quadratic, logits), backend="eager")
-    for rows in (3, 7, 11):
-        assert step(logits_of(rows, 2, 3)).shape == (rows,)
-
-
-def test_what_is_remembered_belongs_to_no_transform():
-    @constant
-    def numbers(count):
-        return torch.arange(count)
-
-    torch.func.grad(lambda x: (numbers(4) * x).sum())(torch.ones(4))
-    assert repr(numbers(4)) == "tensor([0, 1, 2, 3])"

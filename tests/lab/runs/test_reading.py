@@ -20,7 +20,6 @@ from carms.lab.report.paper import printed
 from carms.lab.report.pictures import embed_pictures
 from carms.lab.report.table_texts import to_csv
 from carms.lab.report.tables import make_tables
-from carms.lab.runs import settings as settings_module
 from carms.lab.runs.gather import gather
 from carms.lab.runs.progress import standing
 from carms.lab.runs.reading import read_bounded

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 import torch
-from carms.lab.runs.rollout_settings import RolloutSettings
 
 from carms import sequences
 from carms.lab.figures.rewards import steps_to, variance_ratio
 from carms.lab.models import addition
+from carms.lab.runs.rollout_settings import RolloutSettings
 from carms.lab.train.rollouts import _objective, train
 
 SMALL = {

@@ -61,7 +61,9 @@ def gather(directories: Sequence[Path]) -> Gathered:
     runs = sorted(best.values(), key=lambda run: run.path)
     if not runs:
         given = ", ".join(map(str, directories))
-        raise ValueError(f"there is no run in {given}" + "".join(f"; {one}" for one in problems[:1]))
+        raise ValueError(
+            f"there is no run in {given}" + "".join(f"; {one}" for one in problems[:1])
+        )
     return Gathered(runs, problems)
 
 

@@ -1,0 +1,1 @@
+"""Random calls of the public surface, and a judge of how they end."""

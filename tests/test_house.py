@@ -1,0 +1,165 @@
+"""The rules of the house: which room imports which, how long things are, where names are listed."""
+
+import ast
+import re
+import runpy
+import sys
+from functools import cache
+from pathlib import Path
+
+import torch
+
+import carms
+
+ROOT = Path(__file__).parents[1]
+# The picture of the rooms and these tests read the same imports.
+PICTURE = ROOT / "docs" / "pictures" / "rooms.py"
+HOUSE = runpy.run_path(str(PICTURE))
+FILE_LINES = {"src": 300, "tests": 350, "benchmarks": 300, "examples": 300, "docs": 300}
+FUNCTION_LINES = 65
+# Files that are longer. The list may only become shorter.
+LONGER = {
+    "benchmarks/sequences.py",
+    "benchmarks/trained.py",
+    "benchmarks/training.py",
+    "src/carms/comparison.py",
+    "src/carms/estimators/carms_t.py",
+    "src/carms/lab/runs/store.py",
+    "src/carms/lab/train/training.py",
+    "tests/copulas/test_copulas.py",
+    "tests/core/test_checks.py",
+    "tests/couplings/test_couplings.py",
+    "tests/estimators/test_carms_t.py",
+    "tests/estimators/test_estimators.py",
+    "tests/lab/report/test_report.py",
+    "tests/lab/runs/test_faults.py",
+    "tests/lab/runs/test_runs.py",
+    "tests/lab/sweep/test_sweep.py",
+}
+# Private names that another room uses. The list may only become shorter.
+CROSSING = {"_coordinate", "_joint", "_weights", "_with_gradient"}
+# Files that choose estimators: contestants of a benchmark or command, or the subject of a test.
+CHOOSE_ESTIMATORS = {
+    "benchmarks/training.py",
+    "src/carms/comparison.py",
+    "src/carms/lab/cli/show.py",
+    "src/carms/lab/figures/figures.py",
+    "src/carms/lab/sweep/grid.py",
+    "tests/contract/test_every_estimator.py",
+    "tests/estimators/test_estimators.py",
+    "tests/lab/report/test_report.py",
+    "tests/test_comparison.py",
+    "tests/test_terms_refused.py",
+}
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+def trees(*folders):
+    """Path from the root and syntax tree of every Python file."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), parsed(path)
+
+
+def private(name):
+    return name.startswith("_") and not name.endswith("__")
+
+
+def test_rooms_import_only_rooms_below_them():
+    order = list(HOUSE["ROOMS"])
+    for room, other in HOUSE["arrows"]():
+        assert order.index(room) < order.index(other), f"{room} imports {other}"
+        assert other != "lab" or room == "__main__", f"{room} imports {other}"
+
+
+def test_private_names_are_not_imported():
+    for path in HOUSE["PACKAGE"].rglob("*.py"):
+        for module, name in HOUSE["imports"](path):
+            assert not any(map(private, [*module.split("."), name])), f"{path}: {module}.{name}"
+
+
+def test_the_picture_of_the_rooms_is_up_to_date():
+    drawn = PICTURE.with_suffix(".svg").read_text()
+    assert drawn == HOUSE["picture"](), f"run python {PICTURE.relative_to(ROOT)}"
+
+
+def test_private_names_are_not_used_across_rooms():
+    defined, used = {}, []
+    for path, tree in trees("src"):
+        room = HOUSE["room_of"](HOUSE["module_of"](ROOT / path))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                defined.setdefault(node.name, set()).add(room)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                defined.setdefault(node.attr, set()).add(room)
+            elif isinstance(node, ast.Attribute) and private(node.attr):
+                used.append((path, room, node.attr))
+    # A private name that no room defines is another library's.
+    crossings = {name for _, room, name in used if room not in defined.get(name, {room})}
+    assert crossings <= CROSSING, [each for each in used if each[2] in crossings - CROSSING]
+
+
+def test_lengths_of_files():
+    found = set()
+    for folder, limit in FILE_LINES.items():
+        for path, _ in trees(folder):
+            if len((ROOT / path).read_text().splitlines()) > limit:
+                found.add(path)
+    assert found <= LONGER, f"longer than {FILE_LINES}: {sorted(found - LONGER)}"
+
+
+def test_lengths_of_functions():
+    for path, tree in trees(*FILE_LINES):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= FUNCTION_LINES, f"{path}: {node.name} has {lines} lines"
+
+
+def listed_names(tree):
+    """The strings of each list, tuple, set and of the keys of each dictionary."""
+    decorators = [each for node in ast.walk(tree) for each in getattr(node, "decorator_list", [])]
+    parameters = {node for each in decorators for node in ast.walk(each)}
+    for node in ast.walk(tree):
+        if node in parameters:
+            continue
+        inner = getattr(node, "elts", None) or getattr(node, "keys", None) or []
+        yield [each.value for each in inner if isinstance(each, ast.Constant)]
+
+
+def test_facts_are_on_the_classes_and_not_in_lists_of_names():
+    names = set(carms.available())
+    found = set()
+    for path, tree in trees("src", "tests", "benchmarks", "examples", "docs"):
+        if any(len(each) >= 4 and names.issuperset(each) for each in listed_names(tree)):
+            found.add(path)
+    assert found <= CHOOSE_ESTIMATORS, f"lists of estimators: {sorted(found - CHOOSE_ESTIMATORS)}"
+
+
+def test_the_page_tells_the_walk_of_a_default_call():
+    """The files that a call walks through, outside of core, are those that the page names."""
+    page = (ROOT / "docs/design/house.md").read_text()
+    steps = re.findall(r"^\d+\. .*(?:\n    .*)*", page, re.MULTILINE)
+    assert len(steps) <= 10
+    told = {name for step in steps for name in re.findall(r"`([a-z_/]+\.py)`", step)}
+    walked = set()
+
+    def note(frame, *_):
+        walked.add(frame.f_code.co_filename)
+
+    def call():
+        logits = torch.zeros(2, 3, requires_grad=True)
+        carms.expectation(lambda z: z.sum((-2, -1)), logits).backward()
+
+    call()  # imports what it needs
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    rooms = {path.removeprefix(f"{HOUSE['PACKAGE']}/") for path in walked}
+    assert {path for path in rooms if not path.startswith(("/", "<", "core/", "__init__"))} == told
