@@ -8,6 +8,7 @@ from toy_models import MODELS, NOTHING, Listed, Table, code, draw
 from carms.copulas import Circular
 from carms.couplings import InverseCDF
 from carms.sequences import Rollouts, advantages, pair_ratio, rollouts, surrogate
+from carms.sequences.circular_ratio import prefix_ratios
 
 SMALL = {
     "forever": lambda: Listed(Table(3, 3, seed=11), 3),
@@ -17,6 +18,39 @@ SMALL = {
 
 def to_go(values):
     return values.flip(-1).cumsum(-1).flip(-1)
+
+
+def first_tokens(group, count):
+    """The record of the first ``count`` tokens of rollouts."""
+    fields = (each[..., :count] for each in (group.tokens, group.lower, group.upper, group.span))
+    tokens, lower, upper, span = fields
+    lengths = group.lengths.clamp_max(count)
+    return Rollouts(tokens, lengths, lower, upper, span, group.copula, group.epsilon)
+
+
+@pytest.mark.parametrize("samples", [2, 5, 16])
+@pytest.mark.parametrize("name", ["coins", "ends", "top-p"])
+def test_ratios_up_to_each_token_are_those_of_shorter_rollouts(name, samples):
+    group = draw(MODELS[name](), 100, samples, epsilon=0.03)
+    found = list(prefix_ratios(group.pieces, group.epsilon))
+    assert len(found) == group.tokens.shape[-1]
+    for t, ratio in enumerate(found):
+        wanted = pair_ratio(first_tokens(group, t + 1))
+        torch.testing.assert_close(ratio, wanted, rtol=1e-9, atol=0)
+
+
+def test_ratios_up_to_each_token_of_long_rollouts():
+    """Where positions on the ring are far below what floats can tell apart."""
+    table = torch.randn(3, 3, generator=generator(), dtype=torch.float64)
+
+    def step(tokens, cache):
+        return table[tokens[:, -1]], cache
+
+    group = rollouts(step, NOTHING.new_zeros(20, 1), 6, 1000, epsilon=0.0, generator=generator())
+    assert group.log_width.max() < -200
+    *_, last = prefix_ratios(group.pieces, 0.0)
+    assert last.isfinite().all()
+    torch.testing.assert_close(last, pair_ratio(group), rtol=1e-9, atol=0)
 
 
 def rewards_of(listed, seed=1):
@@ -92,9 +126,7 @@ def test_the_ratio_up_to_the_action_does_not_do(name):
     returns = to_go(rewards)[pairs]
     weights = returns - returns.flip(1)
     for t in range(listed.length):
-        fields = (each[..., : t + 1] for each in (group.lower, group.upper, group.span))
-        prefix = Rollouts(group.tokens[..., : t + 1], group.lengths, *fields, "circular", 0.1)
-        weights[..., t] *= pair_ratio(prefix)[:, 0, 1, None]
+        weights[..., t] *= pair_ratio(first_tokens(group, t + 1))[:, 0, 1, None]
     found = expected_gradient(listed, pairs, chance, weights * group.mask)
     assert (found - truth).norm() > 1e-3 * truth.norm()
 

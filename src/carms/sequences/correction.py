@@ -5,15 +5,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from carms.copulas import Circular
 from carms.core.checks.tensors import check_floats, check_place
 from carms.core.dtypes import precise_dtype
-from carms.core.pairs import pair_index
-from carms.sequences.gaps import gaps_between
-from carms.sequences.pieces import Pieces
+from carms.sequences.circular_ratio import circular_ratio, prefix_ratios
 from carms.sequences.record import Rollouts
 
-__all__ = ["advantages", "circular_ratio", "pair_ratio", "surrogate"]
+__all__ = ["advantages", "pair_ratio", "surrogate"]
 
 
 def pair_ratio(rollouts: Rollouts) -> Tensor:
@@ -26,27 +23,6 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
     if _check_record(rollouts).copula == "independent":
         return torch.ones_like(rollouts.lower[..., :1]).repeat(1, 1, rollouts.samples)
     return circular_ratio(rollouts.pieces, rollouts.epsilon, rollouts.complete)
-
-
-def circular_ratio(pieces: Pieces, epsilon: float, complete: bool = True) -> Tensor:
-    """``[P, N, N]`` ratios of rollouts drawn by the circular copula, by what their tokens own; of
-    equal ones 1 if they are ``complete``.
-    """
-    count = pieces.tokens.shape[1]
-    first, second = pair_index(count, pieces.own.device)
-    gaps, equal = gaps_between(pieces)
-    # Lengths underflow; a positive one that is as good as zero can be divided by.
-    shortest = torch.finfo(pieces.own.dtype).tiny ** 0.5
-    width = pieces.own.log().sum(-1).exp().clamp_min(shortest).T
-    copula = Circular(count)
-    lift = copula.lift_across(gaps, width[first], width[second])
-    together = 1.0 if complete else copula.lift_within(width[first])
-    lift = torch.where(equal, together, lift)
-    pairs = ((1 - epsilon) * lift + epsilon).reciprocal().T
-    ratio = torch.ones_like(pieces.own[..., :1]).repeat(1, 1, count)
-    ratio[:, first, second] = pairs
-    ratio[:, second, first] = pairs
-    return ratio
 
 
 def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
@@ -140,8 +116,7 @@ def _prefix_ratios(rollouts: Rollouts | Tensor, length: int) -> Iterable[Tensor]
     """
     if isinstance(rollouts, Tensor) or rollouts.copula == "independent":
         return [_ratio_of(rollouts)] * length
-    pieces = rollouts.pieces
-    return (circular_ratio(pieces.first(t + 1), rollouts.epsilon) for t in range(length))
+    return prefix_ratios(rollouts.pieces, rollouts.epsilon)
 
 
 def _check_record(rollouts: object) -> Rollouts:

@@ -26,7 +26,3 @@ class Pieces(NamedTuple):
     upto: Tensor
     above: Tensor
     own: Tensor
-
-    def first(self, count: int) -> "Pieces":
-        """The pieces of the first ``count`` tokens."""
-        return Pieces(*(values[..., :count] for values in self))
