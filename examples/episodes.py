@@ -6,7 +6,8 @@ eight cells. ``carms`` draws walks that avoid each other and corrects for it; ``
 independently; both judge a move by the rewards after it, compared with the other walks of the
 group. ``returns`` is ``rloo`` with the reward of the whole walk for every move. The score is the
 mean return of the likeliest walks from all cells. Of the rates 3e-3, 1e-2 and 3e-2, 1e-2 was the
-best for each with three other seeds.
+best for each with three other seeds. Measured with ten seeds: carms 1.697 +- 0.024, rloo 1.645 +-
+0.069, returns 1.509 +- 0.092; no lead is clear.
 """
 
 from collections.abc import Iterator
