@@ -73,3 +73,11 @@ def test_feature_selection(tmp_path):
     assert [printed.count(f"{name}, seed 0: ") for name in contestants] == [1, 1, 1]
     assert "leads random" in printed or "random leads" in printed
     assert picture.stat().st_size > 0
+
+
+def test_episodes(tmp_path):
+    printed = short("episodes.py", 20, tmp_path / "episodes.png")
+    assert "mean return, higher is better" in printed
+    assert printed.count("after ") == 4
+    for method in ("carms", "rloo", "returns"):
+        assert -1 < score_of(method, printed) < 4

@@ -102,14 +102,18 @@ class Listed:
 
     def log_probs(self) -> Tensor:
         """``[sequences]``, with a graph to the model."""
-        total = 0
+        return self.token_log_probs().sum(-1)
+
+    def token_log_probs(self) -> Tensor:
+        """``[sequences, length]``, zero after the end."""
+        found = []
         for t in range(self.length):
             logits = self.model(self.tokens[:, :t]) / self.policy.temperature
             kept = self.policy.probabilities(self.model(self.tokens[:, :t])) > 0
             each = torch.where(kept, logits, -torch.inf).log_softmax(-1)
             each = each.gather(-1, self.tokens[:, t : t + 1]).squeeze(-1)
-            total = total + torch.where(t < self.lengths, each, 0)
-        return total
+            found.append(torch.where(t < self.lengths, each, 0))
+        return torch.stack(found, -1)
 
     @cached_property
     def probs(self) -> Tensor:

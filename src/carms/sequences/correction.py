@@ -1,18 +1,17 @@
 """Advantages of correlated rollouts, corrected pair by pair."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
-from carms.copulas import Circular
 from carms.core.checks.tensors import check_floats, check_place
-from carms.core.pairs import pair_index
+from carms.core.dtypes import precise_dtype
 from carms.core.surrogate import with_gradient_of
-from carms.sampling.mixture import mixed_lift
-from carms.sequences.gaps import gaps_between
-from carms.sequences.pieces import Pieces
+from carms.sequences.circular_ratio import circular_ratio, prefix_ratios
 from carms.sequences.record import Rollouts
 
-__all__ = ["advantages", "circular_ratio", "pair_ratio", "surrogate"]
+__all__ = ["advantages", "pair_ratio", "surrogate"]
 
 
 def pair_ratio(rollouts: Rollouts) -> Tensor:
@@ -22,34 +21,9 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
     rollouts that are complete get 1: their scores are equal, so that a pair of them has no effect
     on a gradient.
     """
-    if not isinstance(rollouts, Rollouts):
-        raise TypeError(
-            f"rollouts must come from carms.sequences.rollouts, got {type(rollouts).__name__}"
-        )
-    if rollouts.copula == "independent":
+    if _check_record(rollouts).copula == "independent":
         return torch.ones_like(rollouts.lower[..., :1]).repeat(1, 1, rollouts.samples)
     return circular_ratio(rollouts.pieces, rollouts.epsilon, rollouts.complete)
-
-
-def circular_ratio(pieces: Pieces, epsilon: float, complete: bool = True) -> Tensor:
-    """``[P, N, N]`` ratios of rollouts drawn by the circular copula, by what their tokens own; of
-    equal ones 1 if they are ``complete``.
-    """
-    count = pieces.tokens.shape[1]
-    first, second = pair_index(count, pieces.own.device)
-    gaps, equal = gaps_between(pieces)
-    # Lengths underflow; a positive one that is as good as zero can be divided by.
-    shortest = torch.finfo(pieces.own.dtype).tiny ** 0.5
-    width = pieces.own.log().sum(-1).exp().clamp_min(shortest).T
-    copula = Circular(count)
-    lift = copula.lift_across(gaps, width[first], width[second])
-    together = 1.0 if complete else copula.lift_within(width[first])
-    lift = torch.where(equal, together, lift)
-    pairs = mixed_lift(lift, epsilon).reciprocal().T
-    ratio = torch.ones_like(pieces.own[..., :1]).repeat(1, 1, count)
-    ratio[:, first, second] = pairs
-    ratio[:, second, first] = pairs
-    return ratio
 
 
 def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
@@ -58,23 +32,39 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
     The gradient ``1/N sum_n A_n d log q(rollout n)`` is unbiased. For independent rollouts every
     ratio ``R`` is 1, and these are the advantages of RLOO.
 
+    Rewards of every token have advantages of every token, the sum of such terms over the rewards
+    from there on. The ratio of a term is that of the two rollouts up to its reward.
+
     Args:
-        rewards: ``[P, N]``, of the rollouts.
+        rewards: ``[P, N]``, one for each rollout; or ``[P, N, length]``, one for each token. Those
+            after the end of a rollout are ignored.
         rollouts: from [`carms.sequences.rollouts`][]; or their pair ratios ``[P, N, N]``, as
             [`carms.sequences.ratios`][] computes them of finished samples.
+
+    Returns:
+        The shape of the rewards.
 
     Examples:
         >>> from carms.sequences import rollouts
         >>> step = lambda tokens, cache: (torch.zeros(len(tokens), 3), None)
-        >>> group = rollouts(step, torch.zeros(1, 0, dtype=torch.long), 3, 5, copula="independent")
+        >>> group = rollouts(step, torch.zeros(1, 0, dtype=torch.long), 3, 2, copula="independent")
         >>> advantages(torch.tensor([[1.0, 0.0, 0.0]]), group)
         tensor([[ 1.0000, -0.5000, -0.5000]])
+        >>> advantages(torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]), group)
+        tensor([[[ 0.5000, -0.5000],
+                 [ 0.5000,  1.0000],
+                 [-1.0000, -0.5000]]])
     """
-    ratio = _ratio_of(rollouts)
-    _check_per_rollout("rewards", rewards, ratio)
-    values = rewards.detach().to(ratio.dtype)
-    differences = values.unsqueeze(-1) - values.unsqueeze(-2)
-    return ((differences * ratio).sum(-1) / (ratio.shape[-1] - 1)).to(rewards.dtype)
+    finished = isinstance(rollouts, Tensor)
+    like = _ratio_of(rollouts) if finished else _check_record(rollouts).tokens
+    per_token = isinstance(rewards, Tensor) and rewards.ndim == 3
+    shape = [*like.shape[:2]]
+    if per_token:
+        shape.append(rewards.shape[2] if finished else like.shape[2])
+    _check_numbers("rewards", rewards, shape, like)
+    values = rewards.detach().to(precise_dtype(like.device))
+    found = _to_go(values, rollouts) if per_token else _compared(values, _ratio_of(rollouts))
+    return found.to(rewards.dtype)
 
 
 def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
@@ -84,16 +74,58 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
     ordinary gradient on whatever the rewards themselves were made of.
 
     Args:
-        rewards: ``[P, N]``, with their graph if they have one.
-        log_probs: ``[P, N]``, log probability of each rollout under the model, with its graph.
+        rewards: ``[P, N]`` or ``[P, N, length]``, as for [`carms.sequences.advantages`][], with
+            their graph if they have one.
+        log_probs: the log probability of each rollout under the model, or of each token, in the
+            shape of the rewards and with its graph.
         rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
     """
-    ratio = _ratio_of(rollouts)
-    weights = advantages(rewards, ratio)
+    weights = advantages(rewards, rollouts)
     hint = "; of those of its tokens, take the sum over the mask of the rollouts"
-    _check_per_rollout("log_probs", log_probs, ratio, hint)
-    term = (weights * log_probs).mean(-1)
-    return with_gradient_of(rewards.mean(-1), term)
+    _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, hint)
+    terms, total = weights * log_probs, _counted(rewards, rollouts)
+    if rewards.ndim == 3:
+        terms, total = terms.sum(-1), total.sum(-1)
+    term = terms.mean(-1)
+    return with_gradient_of(total.mean(-1), term)
+
+
+def _compared(rewards: Tensor, ratio: Tensor) -> Tensor:
+    """``[P, N]``: rewards ``[P, N]``, each compared with those of the other rollouts."""
+    differences = rewards.unsqueeze(-1) - rewards.unsqueeze(-2)
+    return (differences * ratio).sum(-1) / (ratio.shape[-1] - 1)
+
+
+def _to_go(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
+    """``[P, N, length]``: for each token, the compared rewards from there on."""
+    each = _counted(rewards, rollouts).unbind(-1)
+    ratios = _prefix_ratios(rollouts, len(each))
+    compared = torch.stack([_compared(*pair) for pair in zip(each, ratios, strict=True)], -1)
+    return _counted(compared.flip(-1).cumsum(-1).flip(-1), rollouts)
+
+
+def _counted(values: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
+    """The values, those of tokens after the end of a rollout set to zero."""
+    if values.ndim == 2 or isinstance(rollouts, Tensor):
+        return values
+    return values.masked_fill(~rollouts.mask, 0)
+
+
+def _prefix_ratios(rollouts: Rollouts | Tensor, length: int) -> Iterable[Tensor]:
+    """``[P, N, N]`` for each token: the pair ratios of the rollouts up to it. Where only those of
+    the whole rollouts are known they are as good, with more variance.
+    """
+    if isinstance(rollouts, Tensor) or rollouts.copula == "independent":
+        return [_ratio_of(rollouts)] * length
+    return prefix_ratios(rollouts.pieces, rollouts.epsilon)
+
+
+def _check_record(rollouts: object) -> Rollouts:
+    if not isinstance(rollouts, Rollouts):
+        raise TypeError(
+            f"rollouts must come from carms.sequences.rollouts, got {type(rollouts).__name__}"
+        )
+    return rollouts
 
 
 def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
@@ -107,18 +139,20 @@ def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
     return rollouts
 
 
-def _check_per_rollout(name: str, given: object, ratio: Tensor, hint: str = "") -> None:
-    """Raise unless there is a finite number for each rollout."""
-    shape = list(ratio.shape[:2])
+def _check_numbers(
+    name: str, given: object, shape: list[int], like: Tensor, hint: str = ""
+) -> None:
+    """Raise unless there is a finite number for each rollout, or for each of its tokens."""
+    layout, unit = ("[P, N, length]", "token") if len(shape) == 3 else ("[P, N]", "rollout")
     if not isinstance(given, Tensor):
-        raise TypeError(f"{name} must be a tensor [P, N] = {shape}, got {type(given).__name__}")
+        raise TypeError(f"{name} must be a tensor {layout} = {shape}, got {type(given).__name__}")
     check_floats(name, given)
     if list(given.shape) != shape:
         raise ValueError(
-            f"{name} must be one number per rollout, [P, N] = {shape}, got shape "
+            f"{name} must be one number per {unit}, {layout} = {shape}, got shape "
             f"{list(given.shape)}{hint}"
         )
-    check_place(name, given, "the rollouts are", ratio)
+    check_place(name, given, "the rollouts are", like)
     if not given.isfinite().all():
         bad = int((~given.isfinite()).sum())
         raise ValueError(f"{bad} of {given.numel()} {name} are NaN or infinite")

@@ -12,7 +12,7 @@ from torch import Tensor
 from carms.core.checks.options import real_number
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import take_pairs
-from carms.sequences.correction import circular_ratio
+from carms.sequences.circular_ratio import circular_ratio
 from carms.sequences.gaps import first_difference
 from carms.sequences.pieces import Pieces
 from carms.sequences.policy import Policy

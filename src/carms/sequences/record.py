@@ -1,6 +1,7 @@
 """What a group of rollouts is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,14 +17,17 @@ class Rollouts:
 
     Attributes:
         tokens: ``[P, N, length]``; after its end a rollout is filled up with the end token.
-        lengths: ``[P, N]``, how many tokens count, the end token among them.
+        lengths: ``[P, N]``, the number of tokens that count, including the end token.
         lower: ``[P, N, length]``, see ``span``.
         upper: ``[P, N, length]``, see ``span``.
         span: ``[P, N, length]``. Given the tokens before it, token ``t`` owns the part
             ``[lower, upper)`` of ``[0, span)``, all three integers in double precision.
-        copula: by which the rollouts of a prompt were coupled.
+        copula: name of the copula that coupled the rollouts of a prompt.
         epsilon: probability with which they were independent instead.
-        complete: whether this is all of them; False if each goes on independently of the others.
+        complete: whether the tokens are the whole rollouts; False if each rollout goes on
+            independently of the others.
+        cache: what ``step`` returned in its call after the last token; None without
+            ``finish=True``.
     """
 
     tokens: Tensor
@@ -34,10 +38,11 @@ class Rollouts:
     copula: str
     epsilon: float
     complete: bool = True
+    cache: Any = field(default=None, repr=False, compare=False)
 
     @property
     def samples(self) -> int:
-        """How many rollouts each prompt has."""
+        """The number of rollouts of each prompt."""
         return self.tokens.shape[1]
 
     @property

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from carms.copulas import Circular, Copula, Independent
-from carms.core.checks.options import check_choice, probability, whole_number
+from carms.core.checks.options import check_choice, check_flag, probability, whole_number
 from carms.core.checks.tensors import (
     check_floats,
     check_function,
@@ -20,6 +21,7 @@ from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
 from carms.sampling.mixture import draw_mixed
 from carms.sequences.coder import Choice, Coder
+from carms.sequences.episodes import check_repeatable
 from carms.sequences.policy import Policy
 from carms.sequences.record import Rollouts
 
@@ -58,6 +60,7 @@ def rollouts(
     *,
     top_k: int | None = None,
     top_p: float | None = None,
+    finish: bool = False,
 ) -> Rollouts:
     """Draw ``samples`` rollouts for each prompt that avoid each other.
 
@@ -71,7 +74,7 @@ def rollouts(
             those of the next one. ``cache`` is whatever the last call returned, None at first.
         prompts: ``[P, t0]`` tokens, ``t0 >= 0``. Row ``p * samples + n`` is rollout n of prompt p.
         samples: rollouts per prompt, at least 2.
-        length: at most so many tokens per rollout.
+        length: the largest number of tokens per rollout.
         copula: ``"circular"``, or ``"independent"``, which makes ``advantages`` RLOO.
         epsilon: probability that the rollouts of a prompt are independent after all; it bounds
             every pair ratio by ``1 / epsilon`` and biases nothing. ``default_epsilon`` if None.
@@ -80,6 +83,9 @@ def rollouts(
         generator: source of randomness; the global one if None.
         top_k: draw among the k likeliest tokens only.
         top_p: draw among the likeliest tokens that have this share together.
+        finish: True to call ``step`` once more after the last token, for an environment that has to
+            see it, and to keep what that call returned as ``Rollouts.cache``. Rollouts of a prompt
+            that start with the same tokens must then have met the same logits.
 
     Examples:
         >>> def step(tokens, cache):                     # any model: here, tokens like to repeat
@@ -93,6 +99,7 @@ def rollouts(
     ends = _token_numbers(eos)
     _check(prompts, length, copula, epsilon, ends)
     check_function("step", step)
+    check_flag("finish", finish)
     source = COPULAS[copula](samples)
     shape = (len(prompts), source.samples, prompts.shape[1] + length)
     check_memory("rollouts", shape, 32, prompts.device)
@@ -101,8 +108,13 @@ def rollouts(
     points = draw_mixed(u, (len(u), 1), epsilon, generator).flatten()
     last = torch.tensor(ends, dtype=torch.long, device=prompts.device)
     rows = prompts.long().repeat_interleave(samples, 0)
-    choices = _run(step, policy, rows, Coder(points), length, last, generator)
-    return _record(choices, length, last, samples, copula, epsilon)
+    choices, cache = _run(step, policy, rows, Coder(points), length, last, generator, finish)
+    group = _record(choices, length, last, samples, copula, epsilon)
+    if not finish:
+        return group
+    if copula != "independent":
+        check_repeatable(group)
+    return replace(group, cache=cache)
 
 
 def _run(
@@ -113,12 +125,14 @@ def _run(
     length: int,
     last: Tensor,
     generator: torch.Generator | None,
-) -> list[Choice]:
+    finish: bool,
+) -> tuple[list[Choice], Cache | None]:
     """One choice of all rows per token, until there are enough or every row has ended."""
     rows, given = prompts.shape
     tokens = torch.cat((prompts, prompts.new_zeros(rows, length)), -1)
     ended = torch.zeros(rows, dtype=torch.bool, device=prompts.device)
-    cache, choices = None, []
+    cache: Cache | None = None
+    choices: list[Choice] = []
     for t in range(given, given + length):
         logits, cache = _check_step(step(tokens[:, :t], cache))
         probs = policy.probabilities(_check_logits(logits, tokens))
@@ -130,7 +144,9 @@ def _run(
         tokens[:, t] = choice.token
         if len(last) and ended.all():
             break
-    return choices
+    if finish:
+        _, cache = _check_step(step(tokens[:, : given + len(choices)], cache))
+    return choices, cache
 
 
 def _record(

@@ -1,0 +1,72 @@
+"""Which estimators a user wants to compare, and what they are called."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from carms.estimators import Estimator, Name, make
+
+__all__ = ["Contestant", "Entries", "Entry", "contestants"]
+
+Entry = Name | str | Estimator | tuple[Name | str, Mapping[str, Any]]
+Entries = Entry | Sequence[Entry] | Mapping[str, Entry]
+
+
+class Contestant(NamedTuple):
+    """An estimator of the comparison's own, its label, and whether the user had made it."""
+
+    label: str
+    estimator: Estimator
+    given: bool
+
+
+def contestants(entries: Entries, samples: int) -> list[Contestant]:
+    """Estimators by distinct labels; those that are not objects already have ``samples``."""
+    listed = _listed(entries)
+    if not listed:
+        raise ValueError(f"estimators must be one or more names or estimators, got {entries!r}")
+    made = [_made(entry, samples) for entry in listed]
+    labels = [*map(str, entries)] if isinstance(entries, Mapping) else _labels(listed, made)
+    given = (isinstance(entry, Estimator) for entry in listed)
+    return [Contestant(*each) for each in zip(labels, made, given, strict=True)]
+
+
+def _listed(entries: Any) -> list[Any]:
+    if isinstance(entries, Mapping):
+        return [*entries.values()]
+    if isinstance(entries, str | Estimator) or _has_options(entries):
+        return [entries]
+    return [*entries] if isinstance(entries, Iterable) else []
+
+
+def _has_options(entry: object) -> bool:
+    return isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], Mapping)
+
+
+def _made(entry: Any, samples: int) -> Estimator:
+    if isinstance(entry, Estimator):
+        # A copy: what it remembers of these calls is not for the calls that its owner makes.
+        return deepcopy(entry)
+    name, options = entry if _has_options(entry) else (entry, {})
+    return make(name, **{"samples": samples, **options})
+
+
+def _labels(entries: list[Any], made: list[Estimator]) -> list[str]:
+    """Names, with options but without samples, which have a column of their own."""
+    short = [
+        entry if isinstance(entry, str) else _without_samples(each)
+        for entry, each in zip(entries, made, strict=True)
+    ]
+    labels = [
+        label if short.count(label) == 1 or isinstance(entry, str) else repr(each)
+        for label, entry, each in zip(short, entries, made, strict=True)
+    ]
+    return [
+        f"{label} ({labels[: k + 1].count(label)})" if labels.count(label) > 1 else label
+        for k, label in enumerate(labels)
+    ]
+
+
+def _without_samples(estimator: Estimator) -> str:
+    shown = f"samples={estimator.samples}"
+    return repr(estimator).replace(f"({shown})", "").replace(f"{shown}, ", "")

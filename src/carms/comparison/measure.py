@@ -1,0 +1,154 @@
+"""The measurement: many gradients of every estimator, taking turns."""
+
+import statistics
+import time
+
+import torch
+from torch import Tensor
+
+from carms.comparison.entries import Contestant, Entries, contestants
+from carms.comparison.problem import Problem
+from carms.comparison.table import Comparison, Measurement
+from carms.comparison.training import train_parameters
+from carms.core.checks.options import whole_number
+from carms.core.dtypes import precise_dtype
+from carms.core.variables import Distribution
+from carms.estimators.base import Objective
+from carms.expectations import DEFAULT_SAMPLES
+
+__all__ = ["compare"]
+
+# The largest number of calls on which distinct evaluations are counted; only the others are timed.
+_COUNTED_CALLS = 200
+
+
+def compare(
+    f: Objective,
+    logits: Distribution,
+    estimators: Entries | None = None,
+    samples: int | None = None,
+    replicates: int = 1000,
+    generator: torch.Generator | None = None,
+    *,
+    train: int = 300,
+    one_hot: bool = True,
+    terms: Tensor | None = None,
+) -> Comparison:
+    """Measure estimators on a problem of your own, taking turns.
+
+    Args:
+        f: as for ``carms.expectation``.
+        logits: as for ``carms.expectation``; ``f`` may depend on them.
+        estimators: each a name, a name with options such as ``("carms-i", {"epsilon": 0.1})``, or
+            an object from [`carms.make`][], which stays as it is: one of them, a list, or a
+            dictionary with labels for keys. Defaults to a choice that suits the problem, with
+            ``carms-t`` where ``f`` is differentiable.
+        samples: number of samples of those given by name. Defaults to 8, as in
+            ``carms.expectation``.
+        replicates: independent gradients per estimator, at least 2.
+        generator: source of randomness; the global one if None.
+        train: number of steps for which the parameters of those given by name are trained before.
+            The table says which have any.
+        one_hot: as for ``carms.expectation``.
+        terms: as for ``carms.expectation``.
+
+    Examples:
+        >>> f = lambda z: z[..., 0].sum(-1)
+        >>> table = compare(f, torch.zeros(2, 3), {"plain": "loorf"}, replicates=10)
+        >>> sorted(table.to_dict()["plain"])  # doctest: +NORMALIZE_WHITESPACE
+        ['bias', 'evaluations', 'milliseconds', 'per_evaluation', 'per_millisecond', 'samples',
+         'standard_error', 'trained', 'variance']
+    """
+    samples = DEFAULT_SAMPLES if samples is None else whole_number("samples", samples)
+    replicates, train = whole_number("replicates", replicates), whole_number("train", train, 0)
+    if replicates < 2:
+        raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
+    with torch.enable_grad():
+        problem = Problem(f, logits, one_hot, terms)
+        if not problem.logits.numel():
+            shape = list(problem.logits.shape)
+            raise ValueError(f"there is nothing to compare in logits of shape {shape}")
+        entries = _usual(problem, samples) if estimators is None else estimators
+        runs = [_Run(problem, each, generator, train) for each in contestants(entries, samples)]
+        truth = problem.exact_gradient()
+        for turn in range(replicates):
+            for run in runs:
+                run.repeat(counted=turn < min(_COUNTED_CALLS, replicates // 2))
+    return Comparison(tuple(run.measurement(truth) for run in runs), replicates)
+
+
+def _usual(problem: Problem, samples: int) -> list[str]:
+    """Names of estimators that suit a problem."""
+    names = ["reinforce", "loorf", "carms-i", "carms-g", "carms-s"]
+    if problem.differentiable():
+        names += ["carms-t"]
+    if problem.logits.shape[-1] == 2:
+        names += ["arms"] if samples % 2 else ["arms", "disarm"]
+    return names
+
+
+class _Run:
+    """One estimator on one problem, with running moments of its gradients."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        contestant: Contestant,
+        generator: torch.Generator | None,
+        train: int,
+    ) -> None:
+        self.problem, self.generator = problem, generator
+        self.label, self.estimator, given = contestant
+        self.trained: int | None = None
+        if self.estimator.learned:
+            self.trained = 0 if given else train
+        if self.trained:
+            train_parameters(self.estimator, problem, self.trained, generator)
+        # Parameters do not move from here on; but a memory of past calls is part of the measure.
+        if self.estimator.learned and not given:
+            self.estimator.eval()
+        self.count, self.times = 0, list[float]()
+        self.examples = self.distinct = 0
+        precise = precise_dtype(problem.logits.device)
+        self.mean = self.square = torch.zeros((), dtype=precise, device=problem.logits.device)
+
+    def repeat(self, counted: bool) -> None:
+        start = _now(self.mean.device)
+        gradient = self.problem.gradient(
+            self.estimator, self.generator, self._counting if counted else None
+        )
+        if not counted:
+            self.times.append(_now(self.mean.device) - start)
+        # Welford's update: stable however many replicates there are.
+        self.count += 1
+        step = gradient.to(self.mean.dtype) - self.mean
+        self.mean = self.mean + step / self.count
+        self.square = self.square + step * (gradient - self.mean)
+
+    def measurement(self, truth: Tensor | None) -> Measurement:
+        variance = float(self.square.sum()) / (self.count - 1)
+        return Measurement(
+            estimator=self.label,
+            samples=self.estimator.samples,
+            bias=None if truth is None else float((self.mean - truth).norm()),
+            standard_error=(variance / self.count) ** 0.5,
+            variance=variance,
+            evaluations=self.distinct / self.examples,
+            milliseconds=statistics.median(self.times) * 1e3,
+            trained=self.trained,
+        )
+
+    def _counting(self, *seen: Tensor) -> Tensor:
+        indices = self.problem.as_indices(*seen)
+        rows = indices.reshape(indices.shape[0], -1, indices.shape[-1])
+        labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
+        ordered = labels.view(rows.shape[:2]).sort(0).values
+        self.examples += rows.shape[1]
+        self.distinct += rows.shape[1] + int((ordered[1:] != ordered[:-1]).sum())
+        return self.problem.f(*seen)
+
+
+def _now(device: torch.device) -> float:
+    if device.type != "cpu":
+        torch.accelerator.synchronize()
+    return time.perf_counter()

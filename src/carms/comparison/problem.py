@@ -1,0 +1,92 @@
+"""The problem on which estimators are compared."""
+
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli
+
+from carms.core.variables import Distribution, Variables
+from carms.estimators import Estimator, make
+from carms.estimators.base import Objective
+from carms.estimators.exact import MAX_CONFIGURATIONS, Exact
+
+__all__ = ["LARGEST_ENUMERATION", "Problem"]
+
+# Numbers in the one-hot samples of an enumeration, beyond which the bias is not worth its memory.
+LARGEST_ENUMERATION = 1 << 26
+
+
+class Problem:
+    """``f`` and its logits, ready for many gradients with respect to them."""
+
+    def __init__(
+        self, f: Objective, given: Distribution, one_hot: bool, terms: Tensor | None
+    ) -> None:
+        self.f, self.one_hot, self.terms = f, one_hot, terms
+        variables = Variables.of(given)
+        groups = variables.groups or (variables,)
+        self._binary = [group.binary for group in groups]
+        self._leaves = [_leaf(group) for group in groups]
+        own = tuple(
+            Bernoulli(logits=leaf, validate_args=False) if binary else leaf
+            for leaf, binary in zip(self._leaves, self._binary, strict=True)
+        )
+        self.variables: Distribution = own if variables.groups else own[0]
+        self.logits = Variables.of(self.variables).logits
+
+    def value(
+        self, estimator: Estimator, generator: torch.Generator | None, f: Objective | None = None
+    ) -> Tensor:
+        """The estimate, for ``f`` in another guise if one is given."""
+        return estimator.expectation(
+            f or self.f, self.variables, generator, one_hot=self.one_hot, terms=self.terms
+        )
+
+    def gradient(
+        self, estimator: Estimator, generator: torch.Generator | None, f: Objective | None = None
+    ) -> Tensor:
+        """The estimated gradient of all logits, flat."""
+        value = self.value(estimator, generator, f)
+        # The graph of what `f` closes over is the user's: leave it usable.
+        found = torch.autograd.grad(value.sum(), self._leaves, retain_graph=True)
+        return torch.cat([each.flatten() for each in found])
+
+    def differentiable(self) -> bool:
+        """Whether ``f`` has slopes that autograd sees, tried on random numbers of its own."""
+        aside = torch.Generator(self.logits.device).manual_seed(0)
+        try:
+            self.gradient(make("carms-t", samples=2), aside)
+        except Exception:
+            # Whatever it is: if it is not about slopes, the other estimators will meet it too.
+            return False
+        return True
+
+    def exact_gradient(self) -> Tensor | None:
+        """The gradient by enumeration, or None where that is not feasible."""
+        *_, variables, categories = self.logits.shape
+        count = categories**variables
+        if count > MAX_CONFIGURATIONS or count * self.logits.numel() > LARGEST_ENUMERATION:
+            return None
+        return self.gradient(Exact(), None)
+
+    def as_indices(self, *seen: Tensor) -> Tensor:
+        """``[N, *batch, D + 1]`` from what ``f`` was given: categories, and a different number for
+        every relaxed point, since no two of these are equal.
+        """
+        if not self.one_hot:
+            return torch.nn.functional.pad(torch.cat(seen, -1), (0, 1))
+        indices, soft = list[Tensor](), list[Tensor]()
+        for z, binary in zip(seen, self._binary, strict=True):
+            indices.append((z > 0.5).long() if binary else z.argmax(-1))
+            soft.append((z % 1 != 0).any(-1) if binary else (z.amax(-1) < 1).any(-1))
+        relaxed = torch.stack(soft).any(0)
+        numbers = torch.arange(1, relaxed.numel() + 1, device=relaxed.device).view(relaxed.shape)
+        return torch.cat((*indices, (relaxed * numbers).unsqueeze(-1)), -1)
+
+
+def _leaf(group: Variables) -> Tensor:
+    """The logits to differentiate with respect to; for a Bernoulli, the one logit of each bit."""
+    own = group.logits
+    if group.binary:
+        # Not the `logits` of the distribution, which torch clamps and then remembers.
+        own = (own[..., 1] - own[..., 0]).clamp_max(torch.finfo(own.dtype).max)
+    return own if own.requires_grad else own.detach().clone().requires_grad_()

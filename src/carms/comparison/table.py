@@ -1,0 +1,172 @@
+"""What a comparison found, as a table, a dictionary or a picture."""
+
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Comparison", "Measurement"]
+
+# Longer labels are shortened in the text, and nowhere else.
+_WIDEST_LABEL = 24
+
+_HEADER = (
+    "estimator",
+    "samples",
+    "bias",
+    "std. error",
+    "variance",
+    "evals",
+    "ms",
+    "x evals",
+    "x ms",
+)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What ``compare`` measured of one estimator.
+
+    Attributes:
+        estimator: its label.
+        samples: number of samples per call.
+        bias: length of the mean gradient minus the exact one; None where that is not feasible.
+        standard_error: the size of ``bias`` that chance alone would typically cause.
+        variance: variance of the gradient, summed over all logits.
+        evaluations: distinct points at which ``f`` was evaluated, mean per example and call.
+        milliseconds: median time of a call with its backward pass.
+        trained: number of steps for which its parameters were trained before; None if it has none.
+    """
+
+    estimator: str
+    samples: int
+    bias: float | None
+    standard_error: float
+    variance: float
+    evaluations: float
+    milliseconds: float
+    trained: int | None = None
+
+    @property
+    def per_evaluation(self) -> float:
+        """``variance * evaluations``: the mean over as many calls as share a number of evaluations
+        has this variance, divided by that number.
+        """
+        return self.variance * self.evaluations
+
+    @property
+    def per_millisecond(self) -> float:
+        """``variance * milliseconds``: the same for calls that share a time."""
+        return self.variance * self.milliseconds
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measurements to ``print``, to show in a notebook, to ``plot()`` or to take ``to_dict()``."""
+
+    measurements: tuple[Measurement, ...]
+    replicates: int
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """The measurements of each estimator by its label."""
+        rows = {}
+        for row in self.measurements:
+            costs = {"per_evaluation": row.per_evaluation, "per_millisecond": row.per_millisecond}
+            rows[row.estimator] = {**asdict(row), **costs}
+            del rows[row.estimator]["estimator"]
+        return rows
+
+    def plot(self) -> "Figure":
+        """Variances of a call, at equal evaluations and at equal time, in a figure of matplotlib.
+
+        All are relative to the first estimator that has any, and on a logarithmic scale.
+        """
+        from matplotlib.figure import Figure
+
+        rows = self.measurements
+        panels = {
+            "variance of a call": [row.variance for row in rows],
+            "at equal evaluations": [row.per_evaluation for row in rows],
+            "at equal time": [row.per_millisecond for row in rows],
+        }
+        labels = [_shortened(row.estimator) for row in rows]
+        reference = next((k for k, row in enumerate(rows) if row.variance > 0), 0)
+        figure = Figure(figsize=(10, 1.4 + 0.3 * len(rows)), layout="constrained")
+        axes = figure.subplots(1, len(panels), sharey=True)
+        for axis, (title, values) in zip(axes, panels.items(), strict=True):
+            ratios = [value / (values[reference] or 1) for value in values]
+            places = [k for k, ratio in enumerate(ratios) if ratio > 0]
+            ends = [ratios[k] for k in places]
+            axis.hlines(places, 1, ends, color="#4C78A8", lw=1)
+            axis.plot(ends, places, "o", color="#4C78A8")
+            for place, ratio in enumerate(ratios):
+                axis.text(1.02, place, f"{ratio:.3g}", transform=axis.get_yaxis_transform())
+            axis.axvline(1, color="#999999", lw=1, ls=":")
+            axis.set(xscale="log", title=title, xlabel=f"relative to {labels[reference]}")
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_formatter("")
+            axis.spines[["top", "right"]].set_visible(False)
+        axes[0].set_yticks(range(len(rows)), labels)
+        axes[0].set_ylim(len(rows) - 0.5, -0.5)
+        return figure
+
+    def _notes(self) -> list[str]:
+        trained: dict[int, list[str]] = {}
+        for row in self.measurements:
+            if row.trained is not None:
+                trained.setdefault(row.trained, []).append(row.estimator)
+        return [
+            f"{self.replicates} replicates",
+            "x evals, x ms: variance at equal evaluations and at equal time",
+            *(
+                f"{'trained for ' + str(steps) + ' steps' if steps else 'not trained here'}: "
+                + ", ".join(labels)
+                for steps, labels in trained.items()
+            ),
+        ]
+
+    def __str__(self) -> str:
+        rows = map(_cells, self.measurements)
+        cells = [[_shortened(label), *numbers] for label, *numbers in (_HEADER, *rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])))
+            for row in cells
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join([*lines, *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEADER)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>"
+            for row in self.measurements
+        )
+        caption = f"<caption>{escape('; '.join(self._notes()))}</caption>"
+        return f"<table>{caption}<tr>{head}</tr>{body}</table>"
+
+
+def _cells(row: Measurement) -> list[str]:
+    return [
+        row.estimator,
+        str(row.samples),
+        "-" if row.bias is None else f"{row.bias:.3g}",
+        f"{row.standard_error:.3g}",
+        f"{row.variance:.4g}",
+        f"{row.evaluations:.3g}",
+        f"{row.milliseconds:.2f}",
+        f"{row.per_evaluation:.3g}",
+        f"{row.per_millisecond:.3g}",
+    ]
+
+
+def _shortened(label: str) -> str:
+    """The label without its middle, if it is too long for a column of text."""
+    if len(label) <= _WIDEST_LABEL:
+        return label
+    half = _WIDEST_LABEL // 2
+    return f"{label[:half]}…{label[1 - half :]}"
