@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from helpers import COPULAS, curved, generator
+from helpers import COPULAS, curved, expectation, generator
 from torch.distributions import Bernoulli, Categorical, OneHotCategorical
 
 import carms
@@ -212,7 +212,7 @@ def test_f_may_return_a_view_of_its_samples(name, kind):
 
 def test_an_f_that_indexes_an_empty_batch_is_told_so(name):
     with pytest.raises(IndexError) as caught:
-        carms.expectation(lambda z: z[:, 0].sum() + curved(z), torch.zeros(0, 3, 2), name, 4)
+        expectation(lambda z: z[:, 0].sum() + curved(z), torch.zeros(0, 3, 2), name, 4)
     (note,) = caught.value.__notes__
     assert note.startswith("The batch is empty: f was given samples of shape [")
     assert note.endswith(", 0, 3, 2].")
@@ -232,7 +232,7 @@ def test_a_draw_that_does_not_fit_into_memory(name, monkeypatch):
     monkeypatch.setattr("carms.core.checks.tensors._memory_of", lambda _: 1 << 30)
     monkeypatch.setattr(torch, "rand", None)
     with pytest.raises(ValueError, match=r"would take at least [\d,]+ GB of memory, but cpu has 1"):
-        carms.expectation(curved, torch.zeros(3, 2), name, samples=10**9)
+        expectation(curved, torch.zeros(3, 2), name, samples=10**9)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import torch
 from helpers import dirichlet_probs, generator, logits_of
 
 from carms.core.variables import Variables
-from carms.estimators.rebar import Relaxation
+from carms.estimators.rebar import RelaxedSample
 from carms.sampling.gumbel import exponentials, perturbed, perturbed_given
 
 
@@ -27,7 +27,7 @@ def test_noise_given_the_winner_is_noise():
 
 def test_the_two_views_of_a_relaxed_sample_are_equal_and_move_differently():
     logits = logits_of(50, 2, 4)
-    seen = Relaxation.draw(Variables(logits), 3, torch.tensor(-0.4), generator())
+    seen = RelaxedSample.draw(Variables(logits), 3, torch.tensor(-0.4), generator())
     torch.testing.assert_close(seen.soft, seen.soft_given, rtol=1e-9, atol=1e-12)
     assert torch.equal(seen.soft.argmax(-1), seen.hard.argmax(-1))
     weight = torch.arange(4.0)

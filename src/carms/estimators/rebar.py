@@ -16,10 +16,10 @@ from carms.estimators.families.slopes import leaf, slope
 from carms.estimators.registry import register
 from carms.sampling.gumbel import exponentials, perturbed, perturbed_given
 
-__all__ = ["Rebar", "Relaxation"]
+__all__ = ["Rebar", "RelaxedSample"]
 
 
-class Relaxation(NamedTuple):
+class RelaxedSample(NamedTuple):
     """A soft sample seen in two ways: they are equal, but move differently with the logits.
 
     Attributes:
@@ -40,7 +40,7 @@ class Relaxation(NamedTuple):
         samples: int,
         log_temperature: Tensor,
         generator: torch.Generator | None,
-    ) -> "Relaxation":
+    ) -> "RelaxedSample":
         """Draw from checked logits; a graph leads to the temperature if one leads to the logits."""
         with torch.autocast(variables.logits.device.type, enabled=False):
             logits = variables.logits
@@ -61,7 +61,7 @@ class Relaxation(NamedTuple):
             if not logits.requires_grad:
                 log_temperature = log_temperature.detach()
             temperature = log_temperature.to(logits).exp()
-            return Relaxation(
+            return RelaxedSample(
                 logits,
                 hard.to(logits.dtype),
                 _softmax(noisy, temperature),
@@ -150,7 +150,7 @@ class Rebar(ControlVariate):
         variables = Variables.of(logits)
         probabilities(variables.logits)
         temperature = self.log_temperature if self.training else self.log_temperature.detach()
-        relaxation = Relaxation.draw(variables, self.samples, temperature, generator)
+        relaxation = RelaxedSample.draw(variables, self.samples, temperature, generator)
         indices = relaxation.hard.argmax(-1)
         return Draw(
             self,
@@ -160,7 +160,7 @@ class Rebar(ControlVariate):
             relaxed=torch.cat((relaxation.hard, relaxation.soft)),
         )
 
-    def _gradient(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
+    def _gradient(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:
         relaxation = draw.memory
         dtype = torch.promote_types(computing_dtype(fz.dtype), relaxation.hard.dtype)
         hard, soft = fz.to(dtype).chunk(2)
@@ -177,5 +177,5 @@ class Rebar(ControlVariate):
                 stacklevel=2,
             )
 
-    def value(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
+    def value(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:
         return fz[: self.samples].mean(0)

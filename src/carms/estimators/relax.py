@@ -9,7 +9,7 @@ from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
 from carms.estimators.families.slopes import slope
-from carms.estimators.rebar import Relaxation
+from carms.estimators.rebar import RelaxedSample
 from carms.estimators.registry import register
 
 __all__ = ["Relax"]
@@ -75,10 +75,10 @@ class Relax(ControlVariate):
         variables = Variables.of(logits)
         probabilities(variables.logits)
         temperature = self.log_temperature if self.training else self.log_temperature.detach()
-        relaxation = Relaxation.draw(variables, self.samples, temperature, generator)
+        relaxation = RelaxedSample.draw(variables, self.samples, temperature, generator)
         return Draw(self, variables, relaxation.hard.argmax(-1), relaxation)
 
-    def _gradient(self, draw: Draw[Relaxation], fz: Tensor) -> Tensor:
+    def _gradient(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:
         relaxation = draw.memory
         control = self._control(relaxation.soft.flatten(-2), fz.shape)
         slopes = slope(self, control, relaxation.soft, create_graph=self.training)
