@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import logits_of
+from helpers import expectation, logits_of
 from helpers.terms import REFUSES, TAKES
 
 import carms
@@ -16,7 +16,7 @@ def raises(kind, message, f=one_each, name="loorf", logits=None, **options):
     """Exactly one error, not the consequence of another."""
     logits = torch.zeros(5, 3, 2) if logits is None else logits
     with pytest.raises(kind, match=message) as caught:
-        carms.expectation(f, logits, name, samples=4, **options)
+        expectation(f, logits, name, samples=4, **options)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 

@@ -8,6 +8,7 @@ from helpers import (
     Moments,
     RandomTable,
     dirichlet_probs,
+    expectation,
     generator,
     logits_of,
     quadratic,
@@ -165,7 +166,7 @@ def test_non_contiguous_logits(name, categories):
 
 def test_expanded_logits(name, categories):
     leaf = logits_of(3, categories)
-    value = carms.expectation(quadratic, leaf.expand(5, 3, categories), name, 4, generator(1))
+    value = expectation(quadratic, leaf.expand(5, 3, categories), name, 4, generator(1))
     (gradient,) = torch.autograd.grad(value.sum(), leaf)
     copied = leaf.detach().expand(5, 3, categories).clone().requires_grad_()
     _, expected = results(name, quadratic, copied)

@@ -8,6 +8,7 @@ from helpers import (
     RandomTable,
     differentiates,
     dirichlet_probs,
+    expectation,
     generator,
     logits_of,
     quadratic,
@@ -23,26 +24,26 @@ def test_no_grad(name, categories):
     logits = logits_of(5, 2, categories)
     expected, _ = results(name, quadratic, logits)
     with torch.no_grad():
-        value = carms.expectation(quadratic, logits, name, 4, generator(1))
+        value = expectation(quadratic, logits, name, 4, generator(1))
     assert not value.requires_grad
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
 
 
 def test_logits_without_gradient(name, categories):
     logits = logits_of(5, 2, categories).detach()
-    assert not carms.expectation(quadratic, logits, name, 4).requires_grad
+    assert not expectation(quadratic, logits, name, 4).requires_grad
 
 
 def test_inference_mode_and_afterwards(name, categories):
     # Numbers that no other test uses: what is remembered of them must be usable with autograd.
     samples, more = 14, categories if name in BINARY_ONLY else 11
     with torch.inference_mode():
-        value = carms.expectation(quadratic, torch.zeros(5, 2, more), name, samples)
+        value = expectation(quadratic, torch.zeros(5, 2, more), name, samples)
         assert value.isfinite().all()
     value, gradient = results(name, quadratic, logits_of(5, 2, more), samples)
     assert gradient.isfinite().all()
     weight = torch.ones((), dtype=torch.float64, requires_grad=True)
-    value = carms.expectation(
+    value = expectation(
         lambda z: weight * quadratic(z), logits_of(5, 2, more), name, samples, generator(1)
     )
     value.sum().backward()
@@ -57,7 +58,7 @@ def test_f_is_never_differentiated_where_it_cannot_be(name, categories):
     def f(z):
         return (z * weight).sum((-2, -1)).log()
 
-    value = carms.expectation(f, logits.requires_grad_(), name, 4, generator())
+    value = expectation(f, logits.requires_grad_(), name, 4, generator())
     value.sum().backward()
     assert weight.grad.isfinite().all()
     assert logits.grad.isfinite().all()
@@ -96,7 +97,7 @@ def test_vmap_of_values(name, categories):
     logits = torch.full((6, 2, categories), -torch.inf)
     logits[..., 1] = 0
     values = torch.func.vmap(
-        lambda row: carms.expectation(quadratic, row, name, 4), randomness="different"
+        lambda row: expectation(quadratic, row, name, 4), randomness="different"
     )(logits)
     torch.testing.assert_close(values, torch.full((6,), 16.0))
 

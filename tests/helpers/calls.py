@@ -9,6 +9,15 @@ import carms
 from helpers.problems import generator
 
 
+def expectation(f, logits, name, samples=4, generator=None, **options):
+    """``carms.expectation``, also of an estimator that has to be trained first, untrained."""
+    if not carms.estimators.find(name).stateful:
+        return carms.expectation(f, logits, name, samples, generator, **options)
+    call = {key: options.pop(key) for key in ("one_hot", "terms") if key in options}
+    made = carms.make(name, samples=samples, **options).eval()
+    return made.expectation(f, logits, generator, **call)
+
+
 def gradient_of(estimator, f, logits, seed=1):
     value = estimator.expectation(f, logits, generator(seed))
     return torch.autograd.grad(value.sum(), logits)[0]
@@ -16,7 +25,7 @@ def gradient_of(estimator, f, logits, seed=1):
 
 def results(name, f, logits, samples=4, seed=1, **options):
     """Value and gradient of one call by name."""
-    value = carms.expectation(f, logits, name, samples, generator(seed), **options)
+    value = expectation(f, logits, name, samples, generator(seed), **options)
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     return value.detach(), gradient
 
