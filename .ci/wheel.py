@@ -38,6 +38,7 @@ def check_use(python: Path, directory: Path) -> None:
 
 
 def main(dist: Path) -> None:
+    """Check the one wheel and the one sdist in a directory."""
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     check_contents(wheel, sdist)
     with TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""What is written about the package in several files agrees."""
+"""Files that say the same about the package agree."""
 
 import re
 import tomllib

@@ -119,7 +119,7 @@ def test_three_dependent_layers_are_unbiased(estimator, samples, concentration):
 
 @pytest.mark.parametrize("estimator", ["carms-s", "carms-i", "loorf"])
 def test_layers_side_by_side_are_unbiased(estimator):
-    """Of different C, both coupled, and a layer between them that depends on the first."""
+    """Two coupled layers of different C, and one between them that depends on the first."""
     table = torch.randn(3, 2, 4, generator=generator(2), dtype=torch.float64)
     parameters = {
         "left": dirichlet_probs(1.0, 1, 3, seed=1, floor=0.01).log(),

@@ -160,8 +160,9 @@ def test_compiled_without_graph_breaks(name):
 
 
 @pytest.mark.usefixtures("_fresh_compiler")
-# From torch's own code generator.
+# From torch's own code generator; the second in torch 2.6.
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Skipping serialization of:UserWarning")
 def test_compiled_by_the_default_backend():
     check_compiled("carms-s", "inductor")
 

@@ -1,4 +1,4 @@
-"""What the tests ask of the registered estimators and copulas."""
+"""Facts about the registered estimators and copulas."""
 
 from functools import partial
 

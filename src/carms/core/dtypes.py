@@ -1,7 +1,8 @@
-"""Which precision to compute in."""
+"""The precision in which to compute."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,15 +16,18 @@ def precise_dtype(device: torch.device | str | None) -> torch.dtype:
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Half precision is computed in single."""
+    """The dtype itself, or single precision for half precision."""
     return dtype if dtype.itemsize >= 4 else torch.float32
 
 
-@contextmanager
-def plain_numerics(like: Tensor) -> Iterator[None]:
-    """Outside the graph, and in the precision that we choose: rounded weights would be biased."""
+def plain_numerics(like: Tensor) -> AbstractContextManager[Any]:
+    """Compute outside the graph, and not under autocast: rounded weights would be biased."""
     device = like.device.type
     # Entering autocast takes longer than most operations, so only where there is one to leave.
-    lowered = torch.is_autocast_enabled(device)
-    with torch.no_grad(), torch.autocast(device, enabled=False) if lowered else nullcontext():
+    return _without_autocast(device) if torch.is_autocast_enabled(device) else torch.no_grad()
+
+
+@contextmanager
+def _without_autocast(device: str) -> Iterator[None]:
+    with torch.no_grad(), torch.autocast(device, enabled=False):
         yield

@@ -1,4 +1,4 @@
-"""What became of a call."""
+"""Judges how a call ended."""
 
 import dis
 import signal
@@ -12,11 +12,11 @@ PACKAGE = str(Path(carms.__file__).parent)
 
 
 class TooLongError(BaseException):
-    """Not an Exception, so that nobody takes it for one of theirs."""
+    """A call took too long. It is not an Exception, so that no handler of the library takes it."""
 
 
 def outcome(fuzz, surface):
-    """What became of a call: "right", "refused", "of f", or what was wrong."""
+    """How a call ended: "right", "refused", "of f", or the text of what was wrong."""
 
     def stop(*_):
         raise TooLongError

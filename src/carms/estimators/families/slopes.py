@@ -1,8 +1,5 @@
 """Derivatives of ``f`` with respect to its samples."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
@@ -37,13 +34,15 @@ def leaf(values: Tensor, variables: Variables) -> Tensor:
         return values.detach().requires_grad_(wants_gradient(variables.logits))
 
 
-@contextmanager
-def no_transforms() -> Iterator[None]:
+class no_transforms:  # noqa: N801  named like torch.no_grad
     """Explain the error of what cannot be done inside ``torch.func`` transforms."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise RuntimeError(
-            "an estimator that takes slopes of f by itself does not work inside torch.func "
-            "transforms such as vmap; make a batch dimension of what is mapped over"
-        ) from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RuntimeError):
+            raise RuntimeError(
+                "an estimator that takes slopes of f by itself does not work inside torch.func "
+                "transforms such as vmap; make a batch dimension of what is mapped over"
+            ) from error

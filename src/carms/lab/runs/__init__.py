@@ -1,1 +1,1 @@
-"""A run: its settings, its directory, and how to read it."""
+"""Runs as directories: their settings, the one writer and the readers."""
