@@ -15,13 +15,13 @@ def precise_dtype(device: torch.device | str | None) -> torch.dtype:
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Half precision is computed in single."""
+    """The dtype to compute in: single precision for half, else the dtype itself."""
     return dtype if dtype.itemsize >= 4 else torch.float32
 
 
 @contextmanager
 def plain_numerics(like: Tensor) -> Iterator[None]:
-    """Outside the graph, and in the precision that we choose: rounded weights would be biased."""
+    """Compute without a graph and without autocast: rounded weights would be biased."""
     device = like.device.type
     # Entering autocast takes longer than most operations, so only where there is one to leave.
     lowered = torch.is_autocast_enabled(device)

@@ -1,4 +1,4 @@
-"""What a group of rollouts is."""
+"""Rollouts, and the intervals that they own."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Rollouts:
 
     Attributes:
         tokens: ``[P, N, length]``; after its end a rollout is filled up with the end token.
-        lengths: ``[P, N]``, how many tokens count, the end token among them.
+        lengths: ``[P, N]``, number of tokens that count, the end token among them.
         lower: ``[P, N, length]``, see ``span``.
         upper: ``[P, N, length]``, see ``span``.
         span: ``[P, N, length]``. Given the tokens before it, token ``t`` owns the part
@@ -37,7 +37,7 @@ class Rollouts:
 
     @property
     def samples(self) -> int:
-        """How many rollouts each prompt has."""
+        """Number of rollouts of each prompt."""
         return self.tokens.shape[1]
 
     @property

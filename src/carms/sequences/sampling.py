@@ -71,7 +71,7 @@ def rollouts(
             those of the next one. ``cache`` is whatever the last call returned, None at first.
         prompts: ``[P, t0]`` tokens, ``t0 >= 0``. Row ``p * samples + n`` is rollout n of prompt p.
         samples: rollouts per prompt, at least 2.
-        length: at most so many tokens per rollout.
+        length: largest number of tokens in a rollout.
         copula: ``"circular"``, or ``"independent"``, which makes ``advantages`` RLOO.
         epsilon: probability that the rollouts of a prompt are independent after all; it bounds
             every pair ratio by ``1 / epsilon`` and biases nothing. ``default_epsilon`` if None.
