@@ -84,7 +84,7 @@ def importance_bound(
 
 
 def _without_each(log_w: Tensor, estimator: str) -> Tensor | float:
-    """``[N, *batch]``: the bound as the other samples alone would have it."""
+    """``[N, *batch]``: what the bound is compared with for each sample, made of the others."""
     count = len(log_w)
     if estimator == "reinforce":
         return 0.0

@@ -1,6 +1,7 @@
 """Where uniforms fall among many categories, seen through inverse-CDF sampling."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from helpers import chi_square_chance, exact_circular_lift, generator
 import carms
 from carms.copulas import Circular, Independent
 from carms.couplings import InverseCDF
+from carms.sampling.partition import Blocked, Counted, Searched
 
 # Around the size from which on categories are searched in blocks, full and ragged ones.
 SIZES = [2, 255, 256, 257, 1000, 1024, 4097, 10_000]
@@ -152,3 +154,35 @@ def test_pair_ratios_of_many_categories(categories):
             assert ratio[row, column].item() == pytest.approx(exact, rel=1e-7)
             assert ratio_of_draw[row, column].item() == pytest.approx(exact, rel=1e-7)
     assert seen > 200
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_every_algorithm_finds_the_same_intervals(batch, dtype):
+    probs = torch.stack([random_probs(200, dtype, seed=s) for s in range(6)])
+    probs = probs[: math.prod(batch)].view(*batch, 200)
+    u = torch.rand((7, *batch), generator=generator(1), dtype=torch.float64)
+    counted, *others = (kind(probs).find(u) for kind in (Counted, Searched, Blocked))
+    left, width, right = counted.ends()
+    assert ((left <= u) & (u < right)).all()
+    torch.testing.assert_close(left + width, right)
+    tolerance = {"rtol": 0, "atol": 10 * torch.finfo(dtype).eps}
+    for located in others:
+        assert torch.equal(located.indices, counted.indices)
+        for found, expected in zip(located.ends(), (left, width, right), strict=True):
+            torch.testing.assert_close(found, expected, **tolerance)
+    for located in (counted, *others):
+        found_left, found_width = located.interval()
+        assert found_width.dtype == dtype
+        torch.testing.assert_close(found_left, left, **tolerance)
+        torch.testing.assert_close(found_width.double(), width, **tolerance)
+
+
+@pytest.mark.parametrize("kind", [Counted, Searched, Blocked])
+def test_given_categories_are_where_their_points_were_found(kind):
+    partition = kind(torch.stack([random_probs(200, seed=s) for s in range(6)]))
+    found = partition.find(torch.rand((7, 6), generator=generator(1), dtype=torch.float64))
+    given = partition.at(found.indices)
+    assert torch.equal(given.indices, found.indices)
+    for one, other in ((given.ends(), found.ends()), (given.interval(), found.interval())):
+        assert all(map(torch.equal, one, other))

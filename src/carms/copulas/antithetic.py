@@ -1,4 +1,4 @@
-"""Antithetic pairs ``(u, 1 - u)``, which are what some copulas of two samples are."""
+"""Antithetic pairs ``(u, 1 - u)``, the law of two samples of several copulas."""
 
 import torch
 from torch import Tensor

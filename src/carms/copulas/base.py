@@ -31,6 +31,18 @@ class Copula(ABC):
 
     Args:
         samples: number of uniforms in a draw, at least 2.
+
+    Examples:
+        >>> class Antithetic(Copula):
+        ...     hole, pair_power = Hole(), 1
+        ...
+        ...     def transform(self, uniforms):
+        ...         return torch.stack((uniforms[0], 1 - uniforms[0]))
+        ...
+        ...     def joint(self, x, y):
+        ...         return (x + y - 1).clamp_min(0)
+        >>> Antithetic(samples=2).sample((3,)).sum(-1)
+        tensor([1., 1., 1.])
     """
 
     hole: Hole | None = None
@@ -142,7 +154,7 @@ class Copula(ABC):
         Returns:
             ``[K (K - 1) / 2, ...]``: for each pair of intervals the probability that one sample
             is in the first and another in the second, divided by the product of the lengths; of
-            equal intervals, any positive number.
+            equal intervals, any positive number. A new tensor.
         """
         right = (left + width).clamp_max(1) if right is None else right
         low_a, low_b = take_pairs(self.coordinate(left))

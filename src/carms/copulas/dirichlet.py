@@ -51,7 +51,8 @@ class Dirichlet(Copula):
         super().__init__(samples)
         check_flag("reflected", reflected)
         self.reflected = reflected
-        self.hole = Hole(corner=1 if reflected else 0, categories=2 ** (self.samples - 1))
+        # There are no more categories than a tensor can have.
+        self.hole = Hole(corner=1 if reflected else 0, categories=2 ** min(self.samples - 1, 62))
         # Reflection leaves antithetic pairs as they are.
         self.pair_power = None if reflected and self.samples > 2 else self.samples - 1
 

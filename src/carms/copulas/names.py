@@ -32,7 +32,9 @@ def make_copula(copula: str | Copula, samples: int | None) -> Copula:
     """
     if isinstance(copula, Copula):
         if samples not in (None, copula.samples):
-            raise ValueError(f"samples={samples}, but the copula is {copula}: give it as many")
+            raise ValueError(
+                f"samples={samples}, but the copula is {copula}: leave samples out, or give as many"
+            )
         return copula
     if not isinstance(copula, str) or copula not in COPULAS:
         raise ValueError(f"copula is one of {', '.join(COPULAS)}, got {copula!r}")

@@ -1,4 +1,4 @@
-"""What all rooms share, one idea a file; imports nothing else of ours."""
+"""Tools that all other packages share, one idea a file; they import no other package of ours."""
 
 from carms.core.memory import keep_freed_memory
 

@@ -9,7 +9,7 @@ __all__ = ["distinct"]
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
-    """Each example's points once.
+    """Remove repeated points of each example.
 
     Args:
         points: ``[K, *batch, D]`` categories.
@@ -43,11 +43,11 @@ def _labels(rows: Tensor) -> Tensor | None:
     try:
         base = int(rows.max()) + 1
         labels, most = rows.new_zeros(rows.shape[:-1]), 1
-        for one in rows.unbind(-1):
+        for column in rows.unbind(-1):
             if most * base >= 2**62:
                 found, labels = labels.unique(return_inverse=True)
                 most = len(found)
-            labels, most = labels * base + one, most * base
+            labels, most = labels * base + column, most * base
     except RuntimeError as error:
         if "vmap" in str(error):
             return None

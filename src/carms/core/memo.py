@@ -1,4 +1,4 @@
-"""Tensors that depend on a few integers alone are made once."""
+"""A memo of tensors that depend on a few integers alone."""
 
 from collections.abc import Callable
 from functools import lru_cache, wraps

@@ -9,7 +9,7 @@ from carms.core.memo import constant
 
 __all__ = ["one_hot"]
 
-# Up to here copying rows of the identity is faster than comparing with every category.
+# Up to this number of categories, copying rows of the identity is faster than comparing with each.
 _FEW = 64
 
 

@@ -27,12 +27,12 @@ def uniform(
     if device is None:
         device = torch.get_default_device() if generator is None else generator.device
     dtype = dtype or torch.get_default_dtype()
-    # Whatever they are for, it is made of them in several steps.
+    # What is made of them takes several tensors of their size.
     check_memory("random numbers", shape, 4 * dtype.itemsize, torch.device(device))
     if generator is None:
         # Not `generator=None`: the compiler has no such operation for sizes that vary.
         drawn = torch.rand(tuple(shape), dtype=dtype, device=device)
     else:
         drawn = torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
-    # They are less than one as they come.
+    # `torch.rand` may return 0, but never 1.
     return drawn.clamp_min_(torch.finfo(drawn.dtype).tiny)

@@ -4,8 +4,8 @@ from torch import Tensor
 
 __all__ = ["log_softmax", "softmax"]
 
-# Along so short a dimension torch spends its time between the rows, if there are many: along
-# another it is several times faster, which pays for a copy, and for two copies if very short.
+# Of many rows that are this short, torch takes the softmax several times faster along a leading
+# dimension. That pays for one copy, and for two copies if the rows are very short.
 _SHORT, _VERY_SHORT = 16, 7
 _MANY = 1024
 

@@ -1,4 +1,4 @@
-"""The variables that a user means: logits, a distribution, or a tuple of these."""
+"""The variables of a user, given as logits, a distribution, or a tuple of these."""
 
 import math
 from dataclasses import dataclass
@@ -136,7 +136,7 @@ def _bernoulli_logits(given: Bernoulli) -> Tensor:
 
 
 def _made_of_probs(given: Categorical | Bernoulli) -> bool:
-    """Not of logits: torch makes the one of the other when asked, clamps it and keeps it."""
+    """Whether probabilities were given: torch derives logits from them, clamped, and keeps both."""
     check_floats("the parameter of the distribution", given._param)
     return given._param is vars(given).get("probs")
 

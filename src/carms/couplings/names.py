@@ -21,7 +21,10 @@ def make_coupling(coupling: str | Coupling, samples: int | None) -> tuple[Coupli
     """
     if isinstance(coupling, Coupling):
         if samples not in (None, coupling.samples):
-            raise ValueError(f"samples={samples}, but the coupling is {coupling}: give it as many")
+            raise ValueError(
+                f"samples={samples}, but the coupling is {coupling}: leave samples out, or give as "
+                "many"
+            )
         return coupling, coupling.samples
     if not isinstance(coupling, str) or coupling not in COPULAS:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Orders of the categories along the unit interval."""
+"""Fixed sets of orders of the categories, as tensors."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ from carms.core.pairs import pair_index
 
 __all__ = ["later_pairs", "make_orders", "pair_numbers", "prefixes"]
 
-# Entries in a set of orders: all of 322 categories, or 256 orders of 65,536.
+# Largest number of entries in a set of orders: all of 322 categories, or 256 orders of 65,536.
 _MOST = 1 << 24
 
 

@@ -94,7 +94,8 @@ def _lift(probs: Tensor, indices: Tensor, rule: _Rule, power: int) -> Tensor:
     measure = (radial * rule.theta_weight / (y - y * x_short)).flatten(1)
     edge = w.unsqueeze(-1).expand_as(y).flatten(1).unsqueeze(1)
 
-    def race(relative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    # In words: the compiler of torch 2.6 cannot trace the type itself.
+    def race(relative: Tensor) -> "tuple[Tensor, Tensor, Tensor]":
         x_part = (relative.unsqueeze(-1) * log_x).exp2_()
         y_part = (relative.unsqueeze(-1) * log_y).exp2_()
         # x^r + y^r - 1 falls from 1 to w as r goes from 0 to 1; rounding must not go below.

@@ -22,7 +22,7 @@ def perturbed_given(log_probs: Tensor, indices: Tensor, times: Tensor) -> Tensor
     """``perturbed`` given that the categories ``indices [...]`` won, of normalised
     ``log_probs [..., C]`` and independent exponentials ``times [..., C]``.
 
-    The winner arrives at the time of the first of all, and every other one later than that.
+    The winner arrives at the time of the earliest of all, and every other category after it.
     """
     winner = indices.unsqueeze(-1)
     first = times.gather(-1, winner)

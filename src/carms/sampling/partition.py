@@ -85,7 +85,7 @@ class _BySums(Located):
 
 
 class Counted(Partition):
-    """For a few categories: count the ends that lie below a point.
+    """For a few categories, at most 256: count the ends that lie below a point.
 
     Categories lead, so that all that is done to one of them is done to contiguous numbers.
     """

@@ -35,7 +35,7 @@ class Addresses:
         Every row draws all points of its group, and takes its own.
 
         Args:
-            samples: how many members a group has.
+            samples: number of members of a group.
             copula: ``"circular"`` or ``"independent"``.
             epsilon: the probability that a group is independent; ``default_epsilon`` if None.
         """

@@ -20,7 +20,7 @@ from carms.sequences.sampling import check_coupling, default_epsilon
 
 __all__ = ["Places", "drift", "places", "ratios"]
 
-# So many logits at a time are turned into probabilities in double precision.
+# Number of logits to turn into probabilities in double precision at a time.
 CHUNK = 2**24
 
 
@@ -45,9 +45,9 @@ def places(
     Args:
         logits: ``[..., vocabulary]``, those from which the token of the same place was drawn.
         tokens: ``[...]``, the tokens drawn.
-        temperature: the sampler's.
-        top_k: the sampler's.
-        top_p: the sampler's.
+        temperature: that of the sampler.
+        top_k: that of the sampler.
+        top_p: that of the sampler.
 
     Examples:
         >>> places(torch.tensor([0.5, 0.3, 0.2]).double().log(), torch.tensor(1))
@@ -62,8 +62,8 @@ def places(
     rows, chosen = logits.reshape(-1, logits.shape[-1]), tokens.reshape(-1, 1).long()
     size = max(1, CHUNK // logits.shape[-1])
     parts = [
-        _places(policy.probabilities(some), token)
-        for some, token in zip(rows.split(size), chosen.split(size), strict=True)
+        _places(policy.probabilities(logits_chunk), token)
+        for logits_chunk, token in zip(rows.split(size), chosen.split(size), strict=True)
     ]
     below, probability = (torch.cat(part).view(tokens.shape) for part in zip(*parts, strict=True))
     return Places(below, probability)
@@ -99,8 +99,8 @@ def ratios(
         probability: ``[P, N, length]``, the probability of each token itself.
         mask: ``[P, N, length]``, True for the tokens that count, the end token among them. All if
             None.
-        copula: the sampler's.
-        epsilon: the sampler's; ``default_epsilon`` if None.
+        copula: that of the sampler.
+        epsilon: that of the sampler. Defaults to ``default_epsilon``.
         reported: ``[P, N, length]``, the sampler's own probabilities of the tokens, if it returns
             them.
         tolerance: the largest ``drift`` from the reported probabilities that is let through.

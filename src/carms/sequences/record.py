@@ -1,4 +1,4 @@
-"""What a group of rollouts is."""
+"""Rollouts, and the intervals that they own."""
 
 from dataclasses import dataclass, field
 from typing import Any

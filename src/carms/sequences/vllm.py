@@ -40,7 +40,7 @@ __all__ = ["CoupledLogitsProcessor"]
 
 NEEDED = "correlated rollouts need vLLM 0.32 or newer, with Model Runner V2"
 NAMES = {"carms_samples", "carms_seed", "carms_group", "carms_epsilon"}
-# What else changes the probabilities of tokens, by what it is if nothing is asked for.
+# Other options that change the probabilities of tokens, with the values that do not.
 NEUTRAL: Mapping[str, Any] = {
     "min_p": 0.0,
     "presence_penalty": 0.0,

@@ -1,4 +1,4 @@
-"""Checks of the numbers and names that options are."""
+"""Checks of options: numbers, names and flags."""
 
 import math
 import operator
@@ -19,14 +19,14 @@ __all__ = [
 # The most units of a hidden layer.
 MOST_UNITS = 65_536
 
-# More of anything fits no memory.
+# Larger counts fit no memory.
 _MOST = 2**31 - 1
 # Squares of larger numbers are infinite in single precision, and those of smaller ones zero.
 _LARGEST, _SMALLEST = 1e18, 1e-18
 
 
 def whole_number(name: str, value: Any, least: int | None = None, most: int = _MOST) -> int:
-    """The value as an integer, if it is one of any library's.
+    """The value as an int, if it is a whole number of any library.
 
     Examples:
         >>> whole_number("samples", 2.5)

@@ -1,4 +1,4 @@
-"""Checks of probabilities, of samples and of what ``f`` made of them."""
+"""Checks of probabilities, of samples and of the values of ``f``."""
 
 import math
 
@@ -12,7 +12,9 @@ __all__ = ["check_categories", "check_probs", "check_terms", "check_values"]
 
 
 def check_probs(probs: object) -> Tensor:
-    """Non-negative ``[*batch, C]``, not necessarily normalised, in single precision or more."""
+    """The probabilities ``[*batch, C]`` in single precision or more, if they are non-negative and
+    have a positive sum.
+    """
     if not isinstance(probs, Tensor):
         raise TypeError(f"probs must be a tensor [*batch, C], got {type(probs).__name__}")
     check_floats("probs", probs)
@@ -54,7 +56,7 @@ def check_categories(indices: object, probs: Tensor) -> Tensor:
 
 
 def check_terms(terms: object, indices: Tensor) -> Tensor:
-    """Which term depends on which variable: zeros and ones ``[K, D]``, at least a one for each.
+    """The mask of terms, if it is zeros and ones ``[K, D]`` with at least a one for each variable.
 
     Args:
         terms: as given.
@@ -87,8 +89,8 @@ def check_terms(terms: object, indices: Tensor) -> Tensor:
 
 
 def check_values(values: object, indices: Tensor, terms: int | None = None) -> Tensor:
-    """What ``f`` made of samples ``[N, *batch, D]``, if it is finite floats ``[N, *batch]``, or
-    ``[N, *batch, K]`` of K terms.
+    """The values of ``f`` at samples ``[N, *batch, D]``, if they are finite floats ``[N, *batch]``,
+    or ``[N, *batch, K]`` of K terms.
     """
     samples = indices.shape
     expected, what = samples[:-1], "[N, *batch]"

@@ -65,7 +65,9 @@ def check_mask(name: str, value: Tensor) -> None:
 
 
 def _check_dense(name: str, value: Tensor) -> None:
-    """Attributes are all that is looked at, so that this costs nothing on any device."""
+    """Raise unless it is an ordinary tensor with values; no value is looked at, so that this costs
+    nothing on any device.
+    """
     if value.is_nested:
         kind = "a nested one"
     elif value.layout is not torch.strided:
@@ -173,7 +175,9 @@ def _memory_of(device: str) -> int:
 
 
 def holds(condition: Callable[[], Tensor | bool]) -> bool:
-    """Look at values where that is possible: not while compiling, nor under ``vmap``."""
+    """Whether a condition on values holds; False where values cannot be looked at, which is while
+    compiling and under ``vmap``.
+    """
     if torch.compiler.is_compiling():
         return False
     try:
