@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     span: Tensor
 
     def fill(self, ended: Tensor, token: Tensor) -> "Choice":
-        """In rows that had ended before, the given token for certain."""
+        """The choice with the given token for certain in rows that had ended before."""
         return Choice(
             torch.where(ended, token, self.token),
             self.lower.masked_fill(ended, 0),
@@ -61,7 +61,7 @@ class Coder:
 
     @property
     def state(self) -> tuple[Tensor, Tensor]:
-        """Point and span, ``[rows]`` each: all that there is to go on from."""
+        """Point and span, ``[rows]`` each: all that ``resume`` needs."""
         return self._point, self._span
 
     def choose(self, probs: Tensor, fresh: Tensor) -> Choice:
