@@ -319,7 +319,10 @@ class Fuzz:
             logits = self.logits((2, 3))
         f = self.function(logits)
         made = carms.make("reinforce", samples=2)
-        good = ["loorf"], "carms-s", ["loorf", "loorf"], None, [made], made, ("ridge", "exact")
+        good = (
+            *(["loorf"], "carms-s", ["loorf", "loorf"], None, [made], made, ("ridge", "exact")),
+            *({"mine": made, "plain": "loorf"}, ("carms-s", {"epsilon": 0.3})),
+        )
         odd = (
             [None],
             [],
@@ -327,6 +330,7 @@ class Fuzz:
             ["lorf"],
             [3],
             {"loorf": 1},
+            ("loorf", {"epsilon": 0.3}),
             ["loorf", None],
             {3},
             ["arms"],
