@@ -80,10 +80,11 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
         rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
     """
     weights = advantages(rewards, rollouts)
+    per_token = rewards.ndim == 3
     hint = "; of those of its tokens, take the sum over the mask of the rollouts"
-    _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, hint)
+    _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, "" if per_token else hint)
     terms, total = weights * log_probs, _counted(rewards, rollouts)
-    if rewards.ndim == 3:
+    if per_token:
         terms, total = terms.sum(-1), total.sum(-1)
     term = terms.mean(-1)
     return total.mean(-1) + (term - term.detach()).to(rewards.dtype)
