@@ -147,7 +147,7 @@ def variance(policy: nn.Module, method: str, repeats: int) -> float:
     return torch.stack(gradients).var(0).sum().item()
 
 
-def compare_variances(steps: int, repeats: int = 100) -> None:
+def compare_variances(steps: int, repeats: int) -> None:
     """Print variances relative to those of ``rloo``, along a training with ``rloo``."""
     print("\nvariance of the gradient, relative to rloo")
     for step, policy in enumerate(training("rloo", 0, steps)):
@@ -179,7 +179,7 @@ def main() -> None:
     found = contest(train, list(RATES), chosen.steps, chosen.seeds)
     verdict(found, "mean return", higher_wins=True)
     draw(found, chosen.out)
-    compare_variances(chosen.steps)
+    compare_variances(chosen.steps, min(100, chosen.steps))
 
 
 if __name__ == "__main__":

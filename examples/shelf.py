@@ -1,7 +1,7 @@
 """Every estimator on two problems: ``carms.compare`` over the whole shelf.
 
 The paper's toy problem, ``f(z) = sum_d sum_c d c z_dc`` with three variables of three categories,
-and a network of two layers. Four samples each; learned estimators as they are before training.
+and a network of two layers. Four samples each; learned estimators after 300 steps of training.
 """
 
 import argparse

@@ -15,7 +15,7 @@ __all__ = ["Addresses"]
 
 @dataclass(frozen=True)
 class Addresses:
-    """Which rollout each row is; members of one group are coupled, groups are independent.
+    """Which rollout each row is. Members of one group are coupled, groups are independent.
 
     Attributes:
         seed: int64 ``[rows]``, new for each step of training.
@@ -37,7 +37,8 @@ class Addresses:
         Args:
             samples: number of members of a group.
             copula: ``"circular"`` or ``"independent"``.
-            epsilon: the probability that a group is independent; ``default_epsilon`` if None.
+            epsilon: probability that a group is independent. Defaults to
+                ``default_epsilon(samples)``.
         """
         check_coupling(copula, epsilon)
         epsilon = default_epsilon(samples) if epsilon is None else epsilon
@@ -58,5 +59,5 @@ class Addresses:
 
 
 def _uniforms(key: Tensor, count: int) -> Tensor:
-    """``[count, rows]``."""
+    """``[count, rows]`` uniforms in [0, 1)."""
     return uniform_at(key, torch.arange(count, device=key.device).unsqueeze(-1))

@@ -15,11 +15,11 @@ __all__ = ["advantages", "pair_ratio", "surrogate"]
 
 
 def pair_ratio(rollouts: Rollouts) -> Tensor:
-    """``[P, N, N]``: how much rarer than by chance two rollouts are drawn together.
+    """``[P, N, N]``: the ratio ``q(a) q(b) / P(a, b)`` of every two rollouts of a prompt.
 
-    ``q(a) q(b) / P(a, b)``, in closed form from the two intervals and what lies between them. Equal
-    rollouts that are complete get 1: their scores are equal, so that a pair of them has no effect
-    on a gradient.
+    It says how much rarer than by chance the two are drawn together, in closed form from their
+    intervals and what lies between them. Equal rollouts that are complete get 1: their scores are
+    equal, so that a pair of them has no effect on a gradient.
     """
     if _check_record(rollouts).copula == "independent":
         return torch.ones_like(rollouts.lower[..., :1]).repeat(1, 1, rollouts.samples)
@@ -27,13 +27,13 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
 
 
 def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
-    """``[P, N]``: ``1/(N-1) sum_m (r_n - r_m) R_nm``, in the place of leave-one-out advantages.
+    """``1/(N-1) sum_m (r_n - r_m) R_nm``, which takes the place of leave-one-out advantages.
 
     The gradient ``1/N sum_n A_n d log q(rollout n)`` is unbiased. For independent rollouts every
     ratio ``R`` is 1, and these are the advantages of RLOO.
 
-    Rewards of every token have advantages of every token, the sum of such terms over the rewards
-    from there on. The ratio of a term is that of the two rollouts up to its reward.
+    Rewards for every token give advantages for every token: the sum of such terms over the rewards
+    from there on, each with the pair ratio of the two rollouts up to that reward.
 
     Args:
         rewards: ``[P, N]``, one for each rollout; or ``[P, N, length]``, one for each token. Those
@@ -81,10 +81,11 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
         rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
     """
     weights = advantages(rewards, rollouts)
+    per_token = rewards.ndim == 3
     hint = "; of those of its tokens, take the sum over the mask of the rollouts"
-    _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, hint)
+    _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, "" if per_token else hint)
     terms, total = weights * log_probs, _counted(rewards, rollouts)
-    if rewards.ndim == 3:
+    if per_token:
         terms, total = terms.sum(-1), total.sum(-1)
     term = terms.mean(-1)
     return with_gradient_of(total.mean(-1), term)
@@ -112,8 +113,9 @@ def _counted(values: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
 
 
 def _prefix_ratios(rollouts: Rollouts | Tensor, length: int) -> Iterable[Tensor]:
-    """``[P, N, N]`` for each token: the pair ratios of the rollouts up to it. Where only those of
-    the whole rollouts are known they are as good, with more variance.
+    """``[P, N, N]`` for each token: the pair ratios of the rollouts up to it.
+
+    Ratios of whole rollouts, if only these are known, are unbiased too and have more variance.
     """
     if isinstance(rollouts, Tensor) or rollouts.copula == "independent":
         return [_ratio_of(rollouts)] * length
@@ -129,7 +131,7 @@ def _check_record(rollouts: object) -> Rollouts:
 
 
 def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
-    """The pair ratios ``[P, N, N]``, of which a tensor must be one."""
+    """The pair ratios ``[P, N, N]`` of a record, or the tensor of ratios itself."""
     if not isinstance(rollouts, Tensor):
         return pair_ratio(rollouts)
     check_floats("pair ratios", rollouts)

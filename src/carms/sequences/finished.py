@@ -1,7 +1,7 @@
-"""Pair ratios of rollouts that are finished, from what a trainer's own forward pass tells of them.
+"""Pair ratios of finished rollouts, from the logits of a trainer's own forward pass.
 
-A server returns tokens, not the intervals by which it drew them. But a token's place is a function
-of the logits: the probability of the tokens with smaller numbers, and its own.
+A server returns tokens, and not the intervals by which it drew them. But a token's interval is a
+function of the logits: the probability of the tokens with smaller numbers, and its own.
 """
 
 from typing import NamedTuple
@@ -20,12 +20,12 @@ from carms.sequences.sampling import check_coupling, default_epsilon
 
 __all__ = ["Places", "drift", "places", "ratios"]
 
-# Number of logits to turn into probabilities in double precision at a time.
+# The number of logits that are turned into probabilities in double precision at a time.
 CHUNK = 2**24
 
 
 class Places(NamedTuple):
-    """For each token the probability of all tokens with smaller numbers, and its own."""
+    """The probability of all tokens with smaller numbers, and the token's own, for each token."""
 
     below: Tensor
     probability: Tensor
@@ -40,14 +40,14 @@ def places(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Places:
-    """Where tokens lie among the others, by the logits that a trainer computes for its loss.
+    """Find where tokens lie among the others, from the logits that a trainer needs for its loss.
 
     Args:
-        logits: ``[..., vocabulary]``, those from which the token of the same place was drawn.
+        logits: ``[..., vocabulary]``, from which the token of the same place was drawn.
         tokens: ``[...]``, the tokens drawn.
-        temperature: that of the sampler.
-        top_k: that of the sampler.
-        top_p: that of the sampler.
+        temperature: temperature of the sampler.
+        top_k: top-k of the sampler.
+        top_p: top-p of the sampler.
 
     Examples:
         >>> places(torch.tensor([0.5, 0.3, 0.2]).double().log(), torch.tensor(1))
@@ -62,8 +62,8 @@ def places(
     rows, chosen = logits.reshape(-1, logits.shape[-1]), tokens.reshape(-1, 1).long()
     size = max(1, CHUNK // logits.shape[-1])
     parts = [
-        _places(policy.probabilities(logits_chunk), token)
-        for logits_chunk, token in zip(rows.split(size), chosen.split(size), strict=True)
+        _places(policy.probabilities(chunk), token)
+        for chunk, token in zip(rows.split(size), chosen.split(size), strict=True)
     ]
     below, probability = (torch.cat(part).view(tokens.shape) for part in zip(*parts, strict=True))
     return Places(below, probability)
@@ -89,21 +89,21 @@ def ratios(
 ) -> Tensor:
     """``[P, N, N]``: the pair ratios of finished samples, which ``advantages`` takes.
 
-    Equal to ``pair_ratio`` of the sampler's record where the sampler's logits and the trainer's
-    agree. The logits of another program differ a little; ``reported`` guards against a lot.
+    They are equal to ``pair_ratio`` of the sampler's record where the sampler's logits and the
+    trainer's agree. Logits of another program differ a little; ``reported`` guards against more.
 
     Args:
         tokens: ``[P, N, length]``, the N rollouts of each prompt.
         below: ``[P, N, length]``, the probability of all tokens with smaller numbers, under the
             policy that drew them; see [`carms.sequences.places`][].
         probability: ``[P, N, length]``, the probability of each token itself.
-        mask: ``[P, N, length]``, True for the tokens that count, the end token among them. All if
-            None.
-        copula: that of the sampler.
-        epsilon: that of the sampler. Defaults to ``default_epsilon``.
+        mask: ``[P, N, length]``, True for the tokens that count, including the end token. All
+            count if None.
+        copula: copula of the sampler.
+        epsilon: epsilon of the sampler. Defaults to ``default_epsilon(N)``.
         reported: ``[P, N, length]``, the sampler's own probabilities of the tokens, if it returns
             them.
-        tolerance: the largest ``drift`` from the reported probabilities that is let through.
+        tolerance: the largest allowed ``drift`` from the reported probabilities.
 
     Examples:
         >>> tokens = torch.tensor([[[0], [1], [1]]])                # three rollouts of one token
@@ -133,16 +133,16 @@ def ratios(
 
 @torch.no_grad()
 def drift(probability: Tensor, reported: Tensor, mask: Tensor | None = None) -> Tensor:
-    """``[P, N]``: how far each rollout's place on the ring differs between sampler and trainer.
+    """``[P, N]``: how far the place of each rollout on the ring moved from sampler to trainer.
 
     The difference of each token's probability, times the probability of the tokens before it: late
     tokens hardly move a rollout. A ratio ``R`` of two rollouts that drifted by ``d`` together is
     wrong by at most about ``N d R`` of itself.
 
     Args:
-        probability: ``[P, N, length]``, of each token by the trainer's logits.
-        reported: ``[P, N, length]``, by the sampler's.
-        mask: ``[P, N, length]``, True for the tokens that count. All if None.
+        probability: ``[P, N, length]``, probability of each token by the trainer's logits.
+        reported: ``[P, N, length]``, the same by the sampler's logits.
+        mask: ``[P, N, length]``, True for the tokens that count. All count if None.
 
     Examples:
         >>> drift(torch.tensor([[[0.5, 0.20]]]), torch.tensor([[[0.5, 0.22]]]))
@@ -186,7 +186,7 @@ def _check_probabilities(below: Tensor, own: Tensor, upto: Tensor) -> None:
 
 
 def _check_prefixes(tokens: Tensor) -> None:
-    """Two rollouts may not part where one of them is over."""
+    """Raise if a rollout ends where another one of its group goes on with the same beginning."""
     rollouts = tokens.movedim(1, 0)
     fork = first_difference(rollouts).clamp_max(tokens.shape[-1] - 1).unsqueeze(-1)
     over = [each.gather(-1, fork) < 0 for each in take_pairs(rollouts)]

@@ -1,4 +1,4 @@
-"""What lies between two rollouts on the ring, where float64 positions cannot tell them apart.
+"""Gaps between two rollouts on the ring, where float64 positions cannot tell them apart.
 
 Up to their first difference two rollouts share an interval, of which they take different pieces.
 Between them lie the rest of the one piece, the pieces in between and the rest of the other:
@@ -15,8 +15,10 @@ __all__ = ["first_difference", "gaps_between"]
 
 
 def gaps_between(pieces: Pieces) -> tuple[Tensor, Tensor]:
-    """``[2, pairs, P]`` gaps between the intervals of two rollouts, straight and around the ring,
-    and ``[pairs, P]``, True for equal rollouts, of which the gaps mean nothing.
+    """Gaps between the intervals of two rollouts, and which rollouts are equal.
+
+    The gaps are ``[2, pairs, P]``, straight and around the ring. The second tensor is
+    ``[pairs, P]`` and True for equal rollouts, whose gaps mean nothing.
     """
     tokens = pieces.tokens.movedim(1, 0)
     fork = first_difference(tokens)
@@ -46,7 +48,7 @@ def gaps_between(pieces: Pieces) -> tuple[Tensor, Tensor]:
 
 
 def first_difference(tokens: Tensor) -> Tensor:
-    """``[pairs, P]``: where the rollouts ``[N, P, length]`` of a pair part; ``length`` if never."""
+    """``[pairs, P]``: the first place where rollouts ``[N, P, length]`` differ, else ``length``."""
     found = []
     for n in range(len(tokens) - 1):
         differs = tokens[n + 1 :] != tokens[n]
@@ -56,8 +58,8 @@ def first_difference(tokens: Tensor) -> Tensor:
 
 
 def _sides(pieces: Pieces) -> Tensor:
-    """``[2, length + 1, N, P]``: which share of the interval of its first ``t`` tokens lies below a
-    rollout's own interval, and which above.
+    """``[2, length + 1, N, P]``: the shares of the interval of its first ``t`` tokens that lie
+    below and above a rollout's own interval.
     """
     beside = torch.stack((pieces.below, pieces.above)).permute(3, 0, 2, 1)
     sides = [torch.zeros_like(beside[0])]

@@ -1,4 +1,4 @@
-"""From logits to the probabilities that tokens are drawn with."""
+"""The probabilities that tokens are drawn with, from logits."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ _SMALLEST = 1e-30
 
 @dataclass(frozen=True)
 class Policy:
-    """Temperature, then top-k, then top-p, each None or 1 for none.
+    """Temperature, then top-k, then top-p; a temperature of 1 and None change nothing.
 
     Examples:
         >>> logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
@@ -49,7 +49,7 @@ class Policy:
             probs = torch.zeros_like(probs).scatter_(-1, tokens, values)
         if self.top_p is not None and self.top_p < 1:
             values, tokens = probs.sort(stable=True, dim=-1, descending=True)
-            # The likeliest tokens that have this share together: as long as those before have less.
+            # Keep a token as long as those before it have less than this share together.
             ends = values.cumsum(-1)
             spare = ends - values >= self.top_p * ends[:, -1:]
             probs = probs.scatter(-1, tokens, values.masked_fill_(spare, 0))

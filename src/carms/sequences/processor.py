@@ -22,13 +22,13 @@ class CoupledProcessor:
 
     Args:
         samples: rollouts per prompt, at least 2.
-        seed: any integer, a new one for each call; processes that share it draw from one stream.
+        seed: any integer, a new one for each call. Processes that share it draw from one stream.
         group: number of the first prompt, so that processes with different prompts do not draw the
             same points.
         copula: ``"circular"`` or ``"independent"``.
-        epsilon: probability that the rollouts of a prompt are independent after all;
-            ``default_epsilon`` if None.
-        temperature: the logits are divided by it.
+        epsilon: probability that the rollouts of a prompt are independent after all. Defaults to
+            ``default_epsilon(samples)``.
+        temperature: divisor of the logits.
         top_k: draw among the k likeliest tokens only.
         top_p: draw among the likeliest tokens that have this share together.
 
@@ -92,5 +92,5 @@ class CoupledProcessor:
 
 
 def only(token: Tensor, scores: Tensor) -> Tensor:
-    """Scores ``[rows, vocabulary]`` in which one token of each row is possible."""
+    """Scores ``[rows, vocabulary]`` that leave each row one token."""
     return torch.full_like(scores, -torch.inf).scatter_(-1, token.unsqueeze(-1), 0)

@@ -1,4 +1,4 @@
-"""Correlated rollouts: whole sequences by inverse CDF, from the points of a copula."""
+"""Correlated rollouts: whole sequences drawn by inverse CDF from the points of a copula."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,9 @@ Step = Callable[[Tensor, Cache | None], tuple[Tensor, Cache]]
 
 
 def default_epsilon(samples: int) -> float:
-    """``4 / N^1.5``: low enough to keep the gain, high enough to lose nothing where there is none.
+    """The default of ``epsilon``, ``4 / N^1.5`` and at most 1.
+
+    It is low enough to keep the gain, and high enough to lose nothing where there is none.
 
     Chosen by ``benchmarks/sequences.py``.
 
@@ -64,22 +66,23 @@ def rollouts(
 ) -> Rollouts:
     """Draw ``samples`` rollouts for each prompt that avoid each other.
 
-    Every rollout by itself is an ordinary sample of the policy. It is the sequence in whose
-    interval of [0, 1) a uniform point lies, the sequences being laid side by side in the order of
-    their tokens; the points of one prompt come from a copula.
+    Every rollout by itself is an ordinary sample of the policy. All sequences lie side by side on
+    [0, 1) in the order of their tokens, each as long as its probability. A rollout is the sequence
+    at a uniform point; the points of one prompt come from a copula.
 
     Args:
         step: ``step(tokens, cache) -> (logits, cache)``, the model. ``tokens [rows, t]`` are the
             prompt and all tokens so far, a row for each rollout; ``logits [rows, vocabulary]`` are
-            those of the next one. ``cache`` is whatever the last call returned, None at first.
+            those of the next token. ``cache`` is what the last call returned, None at first.
         prompts: ``[P, t0]`` tokens, ``t0 >= 0``. Row ``p * samples + n`` is rollout n of prompt p.
         samples: rollouts per prompt, at least 2.
         length: the largest number of tokens per rollout.
         copula: ``"circular"``, or ``"independent"``, which makes ``advantages`` RLOO.
-        epsilon: probability that the rollouts of a prompt are independent after all; it bounds
-            every pair ratio by ``1 / epsilon`` and biases nothing. ``default_epsilon`` if None.
-        temperature: the logits are divided by it.
-        eos: the token that ends a rollout, or several.
+        epsilon: probability that the rollouts of a prompt are independent after all. It bounds
+            every pair ratio by ``1 / epsilon`` and biases nothing. Defaults to
+            ``default_epsilon(samples)``.
+        temperature: divisor of the logits.
+        eos: the token that ends a rollout, or several such tokens.
         generator: source of randomness; the global one if None.
         top_k: draw among the k likeliest tokens only.
         top_p: draw among the likeliest tokens that have this share together.
@@ -127,7 +130,7 @@ def _run(
     generator: torch.Generator | None,
     finish: bool,
 ) -> tuple[list[Choice], Cache | None]:
-    """One choice of all rows per token, until there are enough or every row has ended."""
+    """Choose tokens for all rows until there are enough of them or every row has ended."""
     rows, given = prompts.shape
     tokens = torch.cat((prompts, prompts.new_zeros(rows, length)), -1)
     ended = torch.zeros(rows, dtype=torch.bool, device=prompts.device)
@@ -152,7 +155,7 @@ def _run(
 def _record(
     choices: list[Choice], length: int, last: Tensor, samples: int, copula: str, epsilon: float
 ) -> Rollouts:
-    # Once all have ended, nothing more is chosen.
+    # Rollouts that all ended early are filled up to their length.
     missing = length - len(choices)
     if missing:
         everyone = torch.ones_like(choices[-1].token, dtype=torch.bool)
@@ -185,7 +188,7 @@ def _check(
 
 
 def check_coupling(copula: str, epsilon: float | None) -> None:
-    """Raise an error if there is no such copula, or epsilon is no probability."""
+    """Raise an error if the copula is unknown or epsilon is not a probability."""
     check_choice("copula", copula, COPULAS)
     if epsilon is not None:
         probability("epsilon", epsilon)

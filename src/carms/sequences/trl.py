@@ -16,16 +16,16 @@ __all__ = ["CoupledRLOOTrainer", "check_settings"]
 
 
 class CoupledRLOOTrainer(RLOOTrainer):  # type: ignore[misc]
-    """``trl.RLOOTrainer``, but the completions of a prompt avoid each other, and are corrected for.
+    """``trl.RLOOTrainer`` with completions of a prompt that avoid each other, and the correction.
 
-    A drop-in replacement: the same arguments, rewards, KL penalty and loss. Evaluation draws
-    independently, as TRL does. What would bias the gradient or cannot be drawn is refused:
+    It takes the same arguments and has the same rewards, KL penalty and loss. Evaluation draws
+    independently, as TRL does. It refuses what would bias the gradient or cannot be drawn:
     ``use_vllm``, ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``generation_kwargs``,
     ``normalize_advantages``, images, and rewards of None.
 
     Args:
-        epsilon: probability that the completions of a prompt are independent after all;
-            ``default_epsilon`` if None.
+        epsilon: probability that the completions of a prompt are independent after all. Defaults to
+            ``default_epsilon(num_generations)``.
         **arguments: those of ``trl.RLOOTrainer``.
     """
 
@@ -96,7 +96,7 @@ def _padded(prompts: list[Tensor], value: int, ones: bool = False) -> Tensor:
 
 
 def check_settings(args: RLOOConfig) -> None:
-    """Refuse what TRL's loss does not know of, what biases it, and groups that are torn apart."""
+    """Refuse settings that TRL's loss ignores or that bias it, and groups in several processes."""
     neutral: dict[str, tuple[Any, ...]] = {
         "use_vllm": (False,),
         "use_transformers_continuous_batching": (False,),

@@ -93,7 +93,10 @@ class Calls(Arguments):
             logits = self.logits((2, 3))
         f = self.function(logits)
         made = carms.make("reinforce", samples=2)
-        good = ["loorf"], "carms-s", ["loorf", "loorf"], None, [made], made, ("ridge", "exact")
+        good = (
+            *(["loorf"], "carms-s", ["loorf", "loorf"], None, [made], made, ("ridge", "exact")),
+            *({"mine": made, "plain": "loorf"}, ("carms-s", {"epsilon": 0.3})),
+        )
         odd = (
             [None],
             [],
@@ -101,6 +104,7 @@ class Calls(Arguments):
             ["lorf"],
             [3],
             {"loorf": 1},
+            ("loorf", {"epsilon": 0.3}),
             ["loorf", None],
             {3},
             ["arms"],
