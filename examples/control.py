@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from torch import Tensor, nn
 
 import carms
@@ -87,7 +87,7 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
     return Outcome(returns.mean().item(), places)
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
+def draw(found: Outcomes, out: Path) -> None:
     """Forty flights of the middle seed, in the colours of the berths where they should end."""
     figure, axes = plt.subplots(1, len(found), figsize=(11, 4.6), layout="constrained", sharey=True)
     goals, shades = HELD_OUT[:40, 1], plt.get_cmap("turbo")
@@ -107,13 +107,13 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
     figure.savefig(out, dpi=90)
 
 
-def main() -> None:
-    """Train with every estimator and seed, print who wins, draw the flights."""
-    chosen = options(__doc__, steps=1000, out="control.png")
-    found = contest(train, list(RATES), chosen.steps, chosen.seeds)
-    verdict(found, "mean return", higher_wins=True)
-    draw(found, chosen.out)
-
-
 if __name__ == "__main__":
-    main()
+    compete(
+        __doc__,
+        train,
+        list(RATES),
+        draw,
+        steps=1000,
+        out="control.png",
+        score="mean return",
+    )

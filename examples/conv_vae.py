@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.distributions import OneHotCategorical
@@ -94,7 +94,7 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
     return Outcome(model.bound(test), rows)
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
+def draw(found: Outcomes, out: Path) -> None:
     """Real images above what the first seed of each estimator makes; the scores are its own."""
     figure, axes = plt.subplots(1 + len(found), 2, figsize=(11, 2.9), layout="constrained")
     figure.get_layout_engine().set(wspace=0.04)
@@ -113,7 +113,12 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    arguments = options(__doc__, steps=550, out="conv_vae.png")
-    found = contest(train, list(RATES), arguments.steps, arguments.seeds)
-    verdict(found, "bound on the log likelihood of a test image, nats", higher_wins=True)
-    draw(found, arguments.out)
+    compete(
+        __doc__,
+        train,
+        list(RATES),
+        draw,
+        steps=550,
+        out="conv_vae.png",
+        score="bound on the log likelihood of a test image, nats",
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier
 from torch import Tensor, nn
@@ -74,7 +74,7 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
     return Outcome(float(score), torch.zeros(PIXELS).index_fill(0, pixels, 1))
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
+def draw(found: Outcomes, out: Path) -> None:
     """The chosen pixels on the mean digit: a row for each estimator, a column for each seed."""
     mean = digits()[0].mean(0).view(8, 8)
     shape = len(found), len(next(iter(found.values())))
@@ -95,7 +95,12 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    arguments = options(__doc__, steps=1000, out="feature_selection.png")
-    found = contest(train, [*RATES, "random"], arguments.steps, arguments.seeds)
-    verdict(found, f"test accuracy with {CHOSEN} pixels, per cent", higher_wins=True)
-    draw(found, arguments.out)
+    compete(
+        __doc__,
+        train,
+        [*RATES, "random"],
+        draw,
+        steps=1000,
+        out="feature_selection.png",
+        score=f"test accuracy with {CHOSEN} pixels, per cent",
+    )

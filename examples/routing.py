@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from matplotlib.colors import ListedColormap
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
@@ -87,7 +87,7 @@ def renamed(route: Tensor, truth: Tensor) -> Tensor:
     return max(ways, key=lambda way: int((way == truth).sum()))
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
+def draw(found: Outcomes, out: Path) -> None:
     """What the middle seed of each estimator paints, and which expert paints where."""
     truth = torch.cat((teach(GRID), true_route(GRID)), -1).unflatten(0, (SIDE, SIDE))
     columns = {"to be learned": truth}
@@ -107,13 +107,14 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
     figure.savefig(out, dpi=100)
 
 
-def main() -> None:
-    """Train with every estimator and seed, print who wins, draw who takes what."""
-    chosen = options(__doc__, steps=1500, out="routing.png")
-    found = contest(train, list(RATES), chosen.steps, chosen.seeds)
-    verdict(found, "squared error of the arg max route", higher_wins=False)
-    draw(found, chosen.out)
-
-
 if __name__ == "__main__":
-    main()
+    compete(
+        __doc__,
+        train,
+        list(RATES),
+        draw,
+        steps=1500,
+        out="routing.png",
+        score="squared error of the arg max route",
+        higher_wins=False,
+    )
