@@ -8,7 +8,7 @@ import math
 import multiprocessing
 import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +33,12 @@ Outcomes = dict[str, list[Outcome]]
 def compete(
     description: str,
     train: Callable[[str, int, int], Outcome],
-    estimators: Sequence[str],
+    estimators: Iterable[str],
     draw: Callable[[Outcomes, Path], None],
+    score: str,
     *,
     steps: int,
     out: str,
-    score: str,
     higher_wins: bool = True,
 ) -> None:
     """Read the command line, train with every estimator and seed, print who wins, and draw."""
@@ -47,7 +47,7 @@ def compete(
     parser.add_argument("--seeds", type=int, default=5, help="runs per estimator (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path(out), help="the picture (%(default)s)")
     chosen = parser.parse_args()
-    found = contest(train, estimators, chosen.steps, chosen.seeds)
+    found = contest(train, list(estimators), chosen.steps, chosen.seeds)
     verdict(found, score, higher_wins)
     draw(found, chosen.out)
 
@@ -93,7 +93,7 @@ def verdict(found: Outcomes, score: str, higher_wins: bool) -> None:
 def draw_learning_curves(
     axes: Axes, found: Outcomes, colours: Mapping[str, str], every: int
 ) -> None:
-    """Draw pictures ``[scores]`` of runs, one score every so many steps, with bands over seeds."""
+    """Draw pictures that are scores, one every ``every`` steps, with bands over seeds."""
     for name, group in found.items():
         curves = torch.stack([one.picture for one in group])
         steps, shade = every * torch.arange(curves.shape[1]), colours[name]

@@ -34,7 +34,7 @@ def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def make(estimator: str, progress: float) -> subsets.SubsetEstimator:
-    """For a step of training, of which this much is over."""
+    """The estimator at a step; ``progress`` is the share of training that is over."""
     options = {"temperature": 0.2**progress} if estimator == "relaxed" else {}
     return subsets.make(estimator, CHOSEN, samples=SAMPLES, **options)
 
@@ -75,7 +75,7 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
 
 
 def draw(found: Outcomes, out: Path) -> None:
-    """The chosen pixels on the mean digit: a row for each estimator, a column for each seed."""
+    """Draw the chosen pixels on the mean digit: a row per estimator, a column per seed."""
     mean = digits()[0].mean(0).view(8, 8)
     shape = len(found), len(next(iter(found.values())))
     size = 1.7 * shape[1] + 0.5, 1.9 * shape[0] + 0.5
@@ -100,7 +100,7 @@ if __name__ == "__main__":
         train,
         [*RATES, "random"],
         draw,
+        f"test accuracy with {CHOSEN} pixels, per cent",
         steps=1000,
         out="feature_selection.png",
-        score=f"test accuracy with {CHOSEN} pixels, per cent",
     )

@@ -93,12 +93,4 @@ def draw(found: Outcomes, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    compete(
-        __doc__,
-        train,
-        list(RATES),
-        draw,
-        steps=200,
-        out="ranking.png",
-        score=f"NDCG@{PLACES}",
-    )
+    compete(__doc__, train, RATES, draw, f"NDCG@{PLACES}", steps=200, out="ranking.png")

@@ -44,7 +44,7 @@ class Model(nn.Module):
 
 
 def digits(number: Tensor) -> Tensor:
-    """The lowest digit first: then the carry can be seen."""
+    """Digits of numbers, the lowest first, so that each carry is known when it is needed."""
     return torch.stack([number // BASE**k % BASE for k in range(DIGITS)], -1)
 
 
@@ -60,7 +60,7 @@ def greedy(model: Model) -> float:
 
 
 def train(method: str, seed: int, steps: int) -> Outcome:
-    """The picture is the score after every 20 steps."""
+    """Train; the picture is the score after every 20 steps."""
     torch.manual_seed(seed)
     model = Model()
     optimiser = torch.optim.Adam(model.parameters(), lr=RATES[method])
@@ -102,12 +102,4 @@ def draw(found: Outcomes, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    compete(
-        __doc__,
-        train,
-        list(RATES),
-        draw,
-        steps=400,
-        out="rollouts.png",
-        score="share of right digits",
-    )
+    compete(__doc__, train, RATES, draw, "share of right digits", steps=400, out="rollouts.png")
