@@ -42,14 +42,19 @@ def compete(
     higher_wins: bool = True,
 ) -> None:
     """Read the command line, train with every estimator and seed, print who wins, and draw."""
+    chosen = options(description, steps, out)
+    found = contest(train, list(estimators), chosen.steps, chosen.seeds)
+    verdict(found, score, higher_wins)
+    draw(found, chosen.out)
+
+
+def options(description: str, steps: int, out: str) -> argparse.Namespace:
+    """Read the options of an example: ``steps``, ``seeds`` and ``out``."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--steps", type=int, default=steps, help="steps of training (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="runs per estimator (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path(out), help="the picture (%(default)s)")
-    chosen = parser.parse_args()
-    found = contest(train, list(estimators), chosen.steps, chosen.seeds)
-    verdict(found, score, higher_wins)
-    draw(found, chosen.out)
+    return parser.parse_args()
 
 
 def contest(
