@@ -46,7 +46,7 @@ FAULTS: dict[str, Fault] = {
 
 
 def attempt(one: Attempt) -> str | None:
-    """Why the result is lost; a defect of the hunt itself counts as that."""
+    """Why the result is lost, or None if it is not; a defect of the hunt counts as a loss."""
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
         try:
             return one(Path(folder))
@@ -55,12 +55,12 @@ def attempt(one: Attempt) -> str | None:
 
 
 def some_of(attempts: list[Attempt], share: float) -> list[Attempt]:
-    """A share of them, the same ones every time."""
+    """A share of the attempts, the same ones every time."""
     return random.Random(0).sample(attempts, ceil(share * len(attempts)))
 
 
 def hunt(names: list[str], share: float, workers: int) -> Iterator[list[str]]:
-    """A row for each kind of fault; what is lost is told at once."""
+    """Yield a row for each kind of fault, and print each loss at once."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         tasks = {name: undisturbed(words, Path(folder, name)) for name, words in TASKS.items()}
         other = undisturbed([*TASKS["vae"], "--seed", "1"], Path(folder, "other"))
@@ -68,13 +68,13 @@ def hunt(names: list[str], share: float, workers: int) -> Iterator[list[str]]:
         # All of them now: later there are threads beside this one.
         attempts = {name: some_of([*FAULTS[name](lab)], share) for name in names}
         with ProcessPoolExecutor(workers, mp_context=fork) as pool:
-            for name, some in attempts.items():
+            for name, chosen in attempts.items():
                 lost = 0
-                for why in pool.map(attempt, some):
+                for why in pool.map(attempt, chosen):
                     lost += why is not None
                     if why is not None:
                         print(f"{name}: {why}", file=sys.stderr, flush=True)
-                yield [name, f"{len(some):,}", f"{len(some) - lost:,}", f"{lost:,}"]
+                yield [name, f"{len(chosen):,}", f"{len(chosen) - lost:,}", f"{lost:,}"]
 
 
 def main() -> None:

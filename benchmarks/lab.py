@@ -40,7 +40,7 @@ AUTHORS = (
 
 
 def synthetic() -> Dataset:
-    """Bytes in the place of images: how long a step takes does not depend on what they show."""
+    """Random bytes instead of images: the time of a step does not depend on what they show."""
     source = torch.Generator().manual_seed(0)
     train = torch.randint(256, (5000, 784), dtype=torch.uint8, generator=source)
     return Dataset("synthetic", train, train[:0], train[:1000], 28, 28)
@@ -56,7 +56,7 @@ def trainer(folder: str, network: str, categories: int, estimator: str) -> Train
 
 
 def layers(network: nn.Module, rows: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Input, weight and output gradient of every dense layer, for so many rows."""
+    """Input, weight and output gradient of every dense layer, for a number of rows."""
     dense = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
     return [
         (
@@ -69,7 +69,7 @@ def layers(network: nn.Module, rows: int) -> list[tuple[Tensor, Tensor, Tensor]]
 
 
 def products(run: Trainer) -> Callable[[], None]:
-    """The matrix products of a step."""
+    """A function that computes the matrix products of a step."""
     batch, samples = run.settings.batch, run.estimator.samples
     all_layers = [
         *layers(run.model.encoder, batch),

@@ -57,7 +57,7 @@ def largest(prompts: Tensor) -> Tensor:
 
 
 def tool(prompts: Tensor) -> Tensor:
-    """A tool, by the first two digits, and its argument, the digit that the tool stands for."""
+    """A tool, chosen by the first two digits, and the digit at the tool's place as its argument."""
     name = (prompts[:, 0] + prompts[:, 1]) % 4
     return torch.stack((name, prompts.gather(-1, name.unsqueeze(-1)).squeeze(-1)), -1)
 
@@ -99,7 +99,7 @@ def greedy(model: Model, task: Task) -> float:
 
 
 def weights(method: str, rewards: Tensor, group: sequences.Rollouts) -> Tensor:
-    """``[P, N]`` advantages."""
+    """Advantages ``[P, N]`` of a method."""
     if method in ("carms", "rloo"):
         return sequences.advantages(rewards, group)
     centred = rewards - rewards.mean(-1, keepdim=True)
@@ -107,7 +107,7 @@ def weights(method: str, rewards: Tensor, group: sequences.Rollouts) -> Tensor:
 
 
 def curve(name: str, method: str, rate: float, seed: int, steps: int) -> list[float]:
-    """Scores every 20 steps; the same seed has the same first weights and the same prompts."""
+    """Train, and return the score every 20 steps; equal seeds have equal weights and prompts."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     task, stream = TASKS[name], torch.Generator().manual_seed(seed)
@@ -133,7 +133,7 @@ def curve(name: str, method: str, rate: float, seed: int, steps: int) -> list[fl
 
 
 def run(out: Path, steps: int, setting: tuple[str, str, float, int]) -> list[float]:
-    """One run, or what it left when it ran before."""
+    """Scores of one run, read from its file if it ran before."""
     path = out / f"{'-'.join(map(str, setting))}-{steps}.json"
     if not path.exists():
         scores = curve(*setting, steps)
@@ -169,7 +169,7 @@ def table_rows(
 
 
 def draw(curves: dict[tuple[str, str], list[list[float]]], out: Path) -> None:
-    """Means over seeds, with bands of two standard errors."""
+    """Draw means over seeds, with bands of two standard errors."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, len(TASKS), figsize=(12, 3.6), sharey=True, layout="constrained")
@@ -182,7 +182,7 @@ def draw(curves: dict[tuple[str, str], list[list[float]]], out: Path) -> None:
             axis.fill_between(steps, mean - error, mean + error, color=line.get_color(), alpha=0.15)
         axis.set(title=f"{name}, {TASKS[name].samples} rollouts", xlabel="step")
     axes[0].set_ylabel("right answers, greedy")
-    axes[0].legend(frameon=False)
+    axes[0].legend(frameon=False, title="mean ± 2 standard errors over seeds")
     figure.savefig(out, dpi=110)
 
 

@@ -21,10 +21,10 @@ from carms.estimators import Estimator, find
 STEP_SIZE = 10
 # What the step with unord should reach.
 UNORD_LIMIT = 3.0
-# Of the problems on which variance and bias are measured.
+# Categories of the problems on which variance and bias are measured.
 CATEGORIES = 5
 TRAINING_STEPS, TRAINING_BATCH = 300, 32
-# Distinct points are counted on so many gradients.
+# Number of gradients on which distinct points are counted.
 COUNTED = 500
 
 
@@ -39,7 +39,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Finding:
-    """About one estimator on one problem."""
+    """Findings about one estimator on one problem."""
 
     evaluations: float
     variance: float
@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Row:
-    """About one estimator; times and variances are relative to LOORF."""
+    """Findings about one estimator; times and variances are relative to LOORF."""
 
     label: str
     unbiased: bool
@@ -104,7 +104,7 @@ def gradients(
 
 
 def distinct_evaluations(estimator: Estimator, problem: Problem) -> float:
-    """How many different points ``f`` is asked for, mean over gradients."""
+    """Number of different points at which ``f`` is evaluated, mean over gradients."""
     counts = []
 
     def counting(z: Tensor) -> Tensor:
@@ -147,18 +147,18 @@ def make(name: str, samples: int) -> Estimator:
 
 
 def one_is_plenty(name: str) -> bool:
-    """Whether it evaluates f far more often than it draws."""
+    """Whether an estimator evaluates f far more often than it draws."""
     evaluations = carms.make(name, samples=4).evaluations(variables=3, categories=CATEGORIES)
     return evaluations is None or evaluations > 3 * 4
 
 
 def for_any_categories() -> list[str]:
-    """The estimators that draw, but for those of binary variables."""
+    """Names of the estimators that draw, except those for binary variables only."""
     return [n for n in carms.available() if find(n).least_samples and not find(n).binary_only]
 
 
 def step_times(names: list[str], categories: int, rounds: int) -> dict[str, float]:
-    """Of a training step of the nonlinear VAE, relative to the step with LOORF."""
+    """Time of a training step of the nonlinear VAE, relative to the step with LOORF."""
     torch.manual_seed(0)
     vae = Vae(categories)
     times = interleaved({name: partial(vae.step, make(name, STEP_SIZE)) for name in names}, rounds)
@@ -166,7 +166,7 @@ def step_times(names: list[str], categories: int, rounds: int) -> dict[str, floa
 
 
 def variance_ratio(findings: list[Finding], reference: list[Finding]) -> float:
-    """At equal evaluations, since the variance of a mean of gradients falls like one over them."""
+    """Ratio of variances at equal evaluations, to which variances are inversely proportional."""
     ratios = [
         one.variance * one.evaluations / (other.variance * other.evaluations)
         for one, other in zip(findings, reference, strict=True)
@@ -175,7 +175,7 @@ def variance_ratio(findings: list[Finding], reference: list[Finding]) -> float:
 
 
 def relative_bias(findings: list[Finding], problems: list[Problem], replicates: int) -> str:
-    """Over all problems, less what chance adds to it; if that may be all, an upper limit."""
+    """Bias over all problems less the part due to chance; an upper limit if chance may be all."""
     scale = sum(float(problem.gradient.square().sum()) for problem in problems)
     chance = sum(each.variance for each in findings) / replicates / scale
     seen = sum(each.squared_bias for each in findings) / scale
@@ -212,7 +212,7 @@ def shelf(names: list[str], categories: int, options: argparse.Namespace) -> lis
 
 
 def write(rows: list[Row], path: Path) -> None:
-    """For the estimators' pages."""
+    """Write the CSV table of the estimators' pages."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["estimator", "evaluations", "time", "variance", "bias"])
@@ -231,13 +231,19 @@ def unord_with_many_samples() -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=25, help="training steps to be timed")
-    parser.add_argument("--problems", type=int, default=12, help="random problems")
-    parser.add_argument("--replicates", type=int, default=4000, help="gradients for each problem")
-    parser.add_argument("--variables", type=int, default=3, help="of a problem, at least 2")
-    parser.add_argument("--samples", type=int, default=8, help="of all that do not need just one")
+    parser.add_argument("--rounds", type=int, default=25, help="number of timed training steps")
+    parser.add_argument("--problems", type=int, default=12, help="number of random problems")
     parser.add_argument(
-        "--steepness", type=float, default=1.0, help="of f; the less, the nearer to linear"
+        "--replicates", type=int, default=4000, help="number of gradients for each problem"
+    )
+    parser.add_argument(
+        "--variables", type=int, default=3, help="number of variables of a problem, at least 2"
+    )
+    parser.add_argument(
+        "--samples", type=int, default=8, help="samples of estimators that do not need just one"
+    )
+    parser.add_argument(
+        "--steepness", type=float, default=1.0, help="steepness of f; a small one is nearly linear"
     )
     parser.add_argument("--out", type=Path, default=Path("shelf.png"), help="the picture")
     parser.add_argument("--csv", type=Path, help="a table for the estimators' pages")

@@ -1,6 +1,6 @@
 """Time of a training step of the paper's VAE, relative to the same step with LOORF.
 
-As a user of the library alone has it; `lab.py` measures the steps of the lab.
+The step is written with the library alone; `lab.py` measures the steps of the lab.
 """
 
 import argparse
@@ -39,7 +39,7 @@ SLOPES = (
 
 
 class Vae:
-    """Batch 50, Adam for the networks and SGD for the prior."""
+    """The paper's VAE with batch 50, Adam for the networks and SGD for the prior."""
 
     def __init__(self, categories: int, network: str = "nonlinear") -> None:
         self.shape = (200 // categories, categories)
@@ -65,7 +65,7 @@ class Vae:
 
 
 def overhead(estimator: carms.estimators.Estimator, vae: Vae) -> Callable[[], None]:
-    """The estimator's own work in such a step: sampling, weights and gradient."""
+    """A function that does only the estimator's part of a step: sampling, weights and gradient."""
     logits = torch.randn(50, *vae.shape, requires_grad=True)
     values = torch.randn(estimator.samples, 50)
 

@@ -1,4 +1,4 @@
-"""Fair ratios on a noisy machine: variants take turns, and the typical turn counts."""
+"""Fair ratios on a noisy machine: variants take turns, and the median turn counts."""
 
 import statistics
 import time
@@ -21,7 +21,7 @@ def interleaved(variants: dict[str, Callable[[], object]], rounds: int) -> dict[
 
 
 def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """A plain table, first column to the left."""
+    """Print a plain table whose first column is flush left."""
     widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
     print(f"\n{title}")
     for row in [header, ["-" * width for width in widths], *rows]:

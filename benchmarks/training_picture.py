@@ -54,7 +54,12 @@ def draw_lines(
             for step in steps
         ]
         name, *options = label.split()
-        dash = DASHES[samples] if relative else "--" if options else "-"
-        text = f"{label.replace('coupling=', '')}, {samples}" if relative else label
-        across = [unit * step for step in steps]
-        axes.plot(across, up, linestyle=dash, color=colour(name), label=text, lw=1.6)
+        axes.plot(
+            [unit * step for step in steps],
+            up,
+            linestyle=DASHES[samples],
+            marker="." if options else None,
+            color=colour(name),
+            label=f"{label.replace('coupling=', '')}, N = {samples}",
+            lw=1.6,
+        )

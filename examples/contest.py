@@ -1,6 +1,6 @@
-"""Estimators against each other: every one with every seed, on all cores, and who wins.
+"""A contest of estimators: train with each of them and several seeds, and print who wins.
 
-The other examples say what is trained; this is the frame around them, with their options.
+The other examples say what is trained; this file has their command line and their common parts.
 """
 
 import argparse
@@ -8,27 +8,50 @@ import math
 import multiprocessing
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from matplotlib.axes import Axes
 from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training run is judged by, and what it has to show."""
+    """The score of a training run, and a picture of what it has learned."""
 
     score: float
     picture: Tensor
 
 
+Outcomes = dict[str, list[Outcome]]
+"""Outcomes of each estimator, in the order of seeds."""
+
+
+def compete(
+    description: str,
+    train: Callable[[str, int, int], Outcome],
+    estimators: Iterable[str],
+    draw: Callable[[Outcomes, Path], None],
+    score: str,
+    *,
+    steps: int,
+    out: str,
+    higher_wins: bool = True,
+) -> None:
+    """Read the command line, train with every estimator and seed, print who wins, and draw."""
+    chosen = options(description, steps, out)
+    found = contest(train, list(estimators), chosen.steps, chosen.seeds)
+    verdict(found, score, higher_wins)
+    draw(found, chosen.out)
+
+
 def options(description: str, steps: int, out: str) -> argparse.Namespace:
-    """The command line that all of them have: ``steps``, ``seeds`` and ``out``."""
+    """Read the options of an example: ``steps``, ``seeds`` and ``out``."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=steps, help="of a training run (%(default)s)")
+    parser.add_argument("--steps", type=int, default=steps, help="steps of training (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="runs per estimator (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path(out), help="the picture (%(default)s)")
     return parser.parse_args()
@@ -36,10 +59,10 @@ def options(description: str, steps: int, out: str) -> argparse.Namespace:
 
 def contest(
     train: Callable[[str, int, int], Outcome], estimators: Sequence[str], steps: int, seeds: int
-) -> dict[str, list[Outcome]]:
-    """What ``train(estimator, seed, steps)`` gives, in order of seeds. Prints them as they come."""
+) -> Outcomes:
+    """Call ``train(estimator, seed, steps)`` on all cores, and print each score as it comes."""
     jobs = [(name, seed) for seed in range(seeds) for name in estimators]
-    found: dict[str, list[Outcome]] = {name: [] for name in estimators}
+    found: Outcomes = {name: [] for name in estimators}
     workers = min(len(jobs), os.cpu_count() or 1)
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,)) as pool:
@@ -50,7 +73,7 @@ def contest(
     return found
 
 
-def verdict(found: dict[str, list[Outcome]], what: str, higher_wins: bool) -> None:
+def verdict(found: Outcomes, score: str, higher_wins: bool) -> None:
     """Print the mean scores, and the lead of the best over each other one, seed by seed.
 
     A lead is called clear if it is more than three of its standard errors.
@@ -58,7 +81,7 @@ def verdict(found: dict[str, list[Outcome]], what: str, higher_wins: bool) -> No
     sign = 1 if higher_wins else -1
     scores = {name: [one.score for one in group] for name, group in found.items()}
     best, *others = sorted(scores, key=lambda name: -sign * statistics.mean(scores[name]))
-    print(f"\n{what}, {'higher' if higher_wins else 'lower'} is better; mean and standard error")
+    print(f"\n{score}, {'higher' if higher_wins else 'lower'} is better; mean and standard error")
     width = max(map(len, scores))
     for name in (best, *others):
         print(f"  {name:{width}}  {_mean(scores[name])}")
@@ -72,12 +95,26 @@ def verdict(found: dict[str, list[Outcome]], what: str, higher_wins: bool) -> No
         )
 
 
+def draw_learning_curves(
+    axes: Axes, found: Outcomes, colours: Mapping[str, str], every: int
+) -> None:
+    """Draw pictures that are scores, one every ``every`` steps, with bands over seeds."""
+    for name, group in found.items():
+        curves = torch.stack([one.picture for one in group])
+        steps, shade = every * torch.arange(curves.shape[1]), colours[name]
+        axes.fill_between(steps, curves.amin(0), curves.amax(0), color=shade, alpha=0.13, lw=0)
+        axes.plot(steps, curves.mean(0), color=shade, lw=2, label=name)
+    axes.set(xlabel="step", xlim=(0, None))
+    axes.legend(frameon=False, loc="best", title=f"mean and range over {len(group)} seeds")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def _mean(values: list[float]) -> str:
     return f"{statistics.mean(values):.4g} +- {_standard_error(values):.2g}"
 
 
 def _standard_error(values: list[float]) -> float:
-    """Infinite for a single value, about whose error nothing is known."""
+    """Standard error of the mean; infinite for a single value."""
     if len(values) < 2:
         return math.inf
     return statistics.stdev(values) / math.sqrt(len(values))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from torch import Tensor, nn
 
 import carms
@@ -57,13 +57,13 @@ def fly(scene: Tensor, plan: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def network(outputs: int) -> nn.Module:
-    """Of a scene."""
+    """A network that sees a scene."""
     hidden = [nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()]
     return nn.Sequential(*hidden, nn.Linear(64, outputs))
 
 
 def train(estimator: str, seed: int, steps: int) -> Outcome:
-    """The picture is where the craft was, ``[time, scenes, 2]``."""
+    """Train; the picture is the places of the craft, ``[time, scenes, 2]``."""
     torch.manual_seed(seed)
     policy, critic = network(TURNS * 2 * LEVELS), network(1)
     optimiser = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=RATES[estimator])
@@ -87,8 +87,8 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
     return Outcome(returns.mean().item(), places)
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
-    """Forty flights of the middle seed, in the colours of the berths where they should end."""
+def draw(found: Outcomes, out: Path) -> None:
+    """Draw forty flights of the middle seed, in the colours of the berths where they should end."""
     figure, axes = plt.subplots(1, len(found), figsize=(11, 4.6), layout="constrained", sharey=True)
     goals, shades = HELD_OUT[:40, 1], plt.get_cmap("turbo")
     for axis, (name, group) in zip(axes, found.items(), strict=True):
@@ -107,13 +107,5 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
     figure.savefig(out, dpi=90)
 
 
-def main() -> None:
-    """Train with every estimator and seed, print who wins, draw the flights."""
-    chosen = options(__doc__, steps=1000, out="control.png")
-    found = contest(train, list(RATES), chosen.steps, chosen.seeds)
-    verdict(found, "mean return", higher_wins=True)
-    draw(found, chosen.out)
-
-
 if __name__ == "__main__":
-    main()
+    compete(__doc__, train, RATES, draw, "mean return", steps=1000, out="control.png")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.distributions import OneHotCategorical
@@ -46,13 +46,13 @@ class Autoencoder(nn.Module):
         return self.decoder(z.flatten(0, -3)).unflatten(0, z.shape[:-2])
 
     def log_likelihood(self, images: Tensor, z: Tensor) -> Tensor:
-        """Binomial, of each image by each of its samples: ``[N, *batch]``."""
+        """Binomial log likelihood of each image by each of its samples: ``[N, *batch]``."""
         logits = self.decode(z)
         ways = math.lgamma(INK + 1) - (images + 1).lgamma() - (INK - images + 1).lgamma()
         return (images * logits - INK * softplus(logits) + ways).sum((-3, -2, -1))
 
     def elbo(self, images: Tensor, estimator: carms.estimators.Estimator) -> Tensor:
-        """Of each image; its gradient on the posterior is the estimator's."""
+        """Bound of each image, whose gradient on the posterior is the estimator's."""
         logits = self.encoder(images / INK)
         excess = logits.log_softmax(-1) - self.prior.log_softmax(-1)
         divergence = (logits.softmax(-1) * excess).sum((-2, -1))
@@ -61,7 +61,7 @@ class Autoencoder(nn.Module):
 
     @torch.no_grad()
     def bound(self, images: Tensor, samples: int = 100) -> float:
-        """On the log likelihood, importance-weighted; the mean over images."""
+        """Importance-weighted bound on the log likelihood, mean over images."""
         posterior = OneHotCategorical(logits=self.encoder(images / INK))
         z = posterior.sample((samples,))
         excess = posterior.log_prob(z) - OneHotCategorical(logits=self.prior).log_prob(z)
@@ -94,8 +94,8 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
     return Outcome(model.bound(test), rows)
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
-    """Real images above what the first seed of each estimator makes; the scores are its own."""
+def draw(found: Outcomes, out: Path) -> None:
+    """Draw real images above those of the first seed of each estimator, with its score."""
     figure, axes = plt.subplots(1 + len(found), 2, figsize=(11, 2.9), layout="constrained")
     figure.get_layout_engine().set(wspace=0.04)
     rows = {"data": digits()[1][:16].view(2, 8, 1, 8, 8) / INK}
@@ -113,7 +113,12 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    arguments = options(__doc__, steps=550, out="conv_vae.png")
-    found = contest(train, list(RATES), arguments.steps, arguments.seeds)
-    verdict(found, "bound on the log likelihood of a test image, nats", higher_wins=True)
-    draw(found, arguments.out)
+    compete(
+        __doc__,
+        train,
+        RATES,
+        draw,
+        "bound on the log likelihood of a test image, nats",
+        steps=550,
+        out="conv_vae.png",
+    )

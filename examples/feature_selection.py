@@ -14,7 +14,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def make(estimator: str, progress: float) -> subsets.SubsetEstimator:
-    """For a step of training, of which this much is over."""
+    """The estimator at a step; ``progress`` is the share of training that is over."""
     options = {"temperature": 0.2**progress} if estimator == "relaxed" else {}
     return subsets.make(estimator, CHOSEN, samples=SAMPLES, **options)
 
@@ -74,8 +74,8 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
     return Outcome(float(score), torch.zeros(PIXELS).index_fill(0, pixels, 1))
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
-    """The chosen pixels on the mean digit: a row for each estimator, a column for each seed."""
+def draw(found: Outcomes, out: Path) -> None:
+    """Draw the chosen pixels on the mean digit: a row per estimator, a column per seed."""
     mean = digits()[0].mean(0).view(8, 8)
     shape = len(found), len(next(iter(found.values())))
     size = 1.7 * shape[1] + 0.5, 1.9 * shape[0] + 0.5
@@ -95,7 +95,12 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    arguments = options(__doc__, steps=1000, out="feature_selection.png")
-    found = contest(train, [*RATES, "random"], arguments.steps, arguments.seeds)
-    verdict(found, f"test accuracy with {CHOSEN} pixels, per cent", higher_wins=True)
-    draw(found, arguments.out)
+    compete(
+        __doc__,
+        train,
+        [*RATES, "random"],
+        draw,
+        f"test accuracy with {CHOSEN} pixels, per cent",
+        steps=1000,
+        out="feature_selection.png",
+    )

@@ -15,15 +15,16 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete, draw_learning_curves
 from sklearn.datasets import load_diabetes
 from torch import Tensor, nn
 
 from carms import subsets
+from carms.lab.figures.colours import colour
 
 PLACES, LIST, SAMPLES, BATCH, EVERY = 5, 20, 16, 32, 10
 RATES = {"carms": 3e-3, "loorf": 3e-3, "listnet": 1e-3}
-SHADES = {"carms": "#D55E00", "loorf": "#0072B2", "listnet": "#777777"}
+SHADES = {"carms": colour("carms-s"), "loorf": colour("loorf"), "listnet": "#777777"}
 DISCOUNT = 1 / torch.log2(2 + torch.arange(PLACES))
 
 
@@ -83,22 +84,13 @@ def train(method: str, seed: int, steps: int) -> Outcome:
     return Outcome(judged(), torch.tensor(curve))
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
-    """Learning curves: the mean over seeds, and a band from the worst to the best."""
+def draw(found: Outcomes, out: Path) -> None:
+    """Draw learning curves over seeds."""
     figure, axis = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
-    for method, group in found.items():
-        curves = torch.stack([one.picture for one in group])
-        steps, shade = EVERY * torch.arange(curves.shape[1]), SHADES[method]
-        axis.fill_between(steps, curves.amin(0), curves.amax(0), color=shade, alpha=0.13, lw=0)
-        axis.plot(steps, curves.mean(0), color=shade, lw=2, label=method)
-    axis.set(xlabel="step", ylabel=f"NDCG@{PLACES} on test lists", xlim=(0, None))
-    axis.legend(frameon=False, loc="lower right")
-    axis.spines[["top", "right"]].set_visible(False)
+    draw_learning_curves(axis, found, SHADES, EVERY)
+    axis.set(ylabel=f"NDCG@{PLACES} on test lists")
     figure.savefig(out, dpi=110)
 
 
 if __name__ == "__main__":
-    arguments = options(__doc__, steps=200, out="ranking.png")
-    found = contest(train, list(RATES), arguments.steps, arguments.seeds)
-    verdict(found, f"NDCG@{PLACES}", higher_wins=True)
-    draw(found, arguments.out)
+    compete(__doc__, train, RATES, draw, f"NDCG@{PLACES}", steps=200, out="ranking.png")

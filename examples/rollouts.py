@@ -13,7 +13,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete, draw_learning_curves
+from matplotlib.ticker import PercentFormatter
 from torch import Tensor, nn
 
 from carms import sequences
@@ -43,7 +44,7 @@ class Model(nn.Module):
 
 
 def digits(number: Tensor) -> Tensor:
-    """The lowest digit first: then the carry can be seen."""
+    """Digits of numbers, the lowest first, so that each carry is known when it is needed."""
     return torch.stack([number // BASE**k % BASE for k in range(DIGITS)], -1)
 
 
@@ -59,7 +60,7 @@ def greedy(model: Model) -> float:
 
 
 def train(method: str, seed: int, steps: int) -> Outcome:
-    """The picture is the score after every 20 steps."""
+    """Train; the picture is the score after every 20 steps."""
     torch.manual_seed(seed)
     model = Model()
     optimiser = torch.optim.Adam(model.parameters(), lr=RATES[method])
@@ -90,29 +91,15 @@ def train(method: str, seed: int, steps: int) -> Outcome:
     return Outcome(greedy(model), torch.tensor(curve))
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
-    """Learning curves: the mean over seeds, and a band from the worst to the best."""
+def draw(found: Outcomes, out: Path) -> None:
+    """Draw learning curves over seeds."""
     figure, axis = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
-    axis.axhline(100 / BASE, color="#999999", lw=1, ls=":")
-    for method, group in found.items():
-        curves = 100 * torch.stack([one.picture for one in group])
-        steps = EVERY * torch.arange(curves.shape[1])
-        shade = SHADES[method]
-        axis.fill_between(steps, curves.amin(0), curves.amax(0), color=shade, alpha=0.13, lw=0)
-        axis.plot(steps, curves.mean(0), color=shade, lw=2, label=method)
-    axis.set(xlabel="step", ylabel="right digits of greedy answers, %", xlim=(0, None))
-    axis.legend(frameon=False, loc="upper left")
-    axis.spines[["top", "right"]].set_visible(False)
+    axis.axhline(1 / BASE, color="#999999", lw=1, ls=":")
+    draw_learning_curves(axis, found, SHADES, EVERY)
+    axis.set(ylabel="right digits of greedy answers")
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
     figure.savefig(out, dpi=110)
 
 
-def main() -> None:
-    """Train with every method and seed, print who wins, draw the curves."""
-    chosen = options(__doc__, steps=400, out="rollouts.png")
-    found = contest(train, list(RATES), chosen.steps, chosen.seeds)
-    verdict(found, "share of right digits", higher_wins=True)
-    draw(found, chosen.out)
-
-
 if __name__ == "__main__":
-    main()
+    compete(__doc__, train, RATES, draw, "share of right digits", steps=400, out="rollouts.png")

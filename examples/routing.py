@@ -15,7 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, Outcomes, compete
 from matplotlib.colors import ListedColormap
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
@@ -37,7 +37,7 @@ def mixture(choices: Tensor, layers: list[Tensor], x: Tensor) -> Tensor:
 
 
 def experts(scale: float, stream: torch.Generator | None = None) -> list[Tensor]:
-    """Weights of both layers, at random."""
+    """Random weights of both layers."""
     shapes = (EXPERTS, WIDTH, 3), (EXPERTS, 3, WIDTH + 1)
     return [scale * torch.randn(shape, generator=stream) for shape in shapes]
 
@@ -56,7 +56,7 @@ def teach(x: Tensor) -> Tensor:
 
 
 def train(estimator: str, seed: int, steps: int) -> Outcome:
-    """The picture: colours and both choices, ``[side, side, 3 + 2]``."""
+    """Train; the picture is colours and both choices, ``[side, side, 3 + 2]``."""
     torch.manual_seed(seed)
     hidden = [nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()]
     router = nn.Sequential(*hidden, nn.Linear(64, 2 * EXPERTS), nn.Unflatten(-1, (2, EXPERTS)))
@@ -82,13 +82,13 @@ def train(estimator: str, seed: int, steps: int) -> Outcome:
 
 
 def renamed(route: Tensor, truth: Tensor) -> Tensor:
-    """The same regions, numbered as fits the teacher's best."""
+    """The same regions, numbered so that they fit the teacher's best."""
     ways = [torch.tensor(names)[route.long()] for names in permutations(range(EXPERTS))]
     return max(ways, key=lambda way: int((way == truth).sum()))
 
 
-def draw(found: dict[str, list[Outcome]], out: Path) -> None:
-    """What the middle seed of each estimator paints, and which expert paints where."""
+def draw(found: Outcomes, out: Path) -> None:
+    """Draw what the middle seed of each estimator paints, and which expert paints where."""
     truth = torch.cat((teach(GRID), true_route(GRID)), -1).unflatten(0, (SIDE, SIDE))
     columns = {"to be learned": truth}
     for name, group in found.items():
@@ -107,13 +107,14 @@ def draw(found: dict[str, list[Outcome]], out: Path) -> None:
     figure.savefig(out, dpi=100)
 
 
-def main() -> None:
-    """Train with every estimator and seed, print who wins, draw who takes what."""
-    chosen = options(__doc__, steps=1500, out="routing.png")
-    found = contest(train, list(RATES), chosen.steps, chosen.seeds)
-    verdict(found, "squared error of the arg max route", higher_wins=False)
-    draw(found, chosen.out)
-
-
 if __name__ == "__main__":
-    main()
+    compete(
+        __doc__,
+        train,
+        RATES,
+        draw,
+        "squared error of the arg max route",
+        steps=1500,
+        out="routing.png",
+        higher_wins=False,
+    )

@@ -32,10 +32,10 @@ def toy() -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
 
 
 def main() -> None:
-    """Train, and print the mean reward now and then."""
+    """Train, and print the mean reward four times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--independent", action="store_true", help="TRL's own trainer")
+    parser.add_argument("--independent", action="store_true", help="use TRL's own trainer")
     chosen = parser.parse_args()
     model, tokenizer = toy()
     trainer_class = RLOOTrainer if chosen.independent else CoupledRLOOTrainer

@@ -41,14 +41,14 @@ ROWS = (
 
 
 def density(copula: Copula) -> Tensor:
-    """Its mean over each cell of a grid: exact differences of the CDF."""
+    """Mean density over each cell of a grid, by exact differences of the CDF."""
     edges = torch.linspace(0, 1, CELLS + 1, dtype=torch.float64)
     corners = copula.cdf(*torch.meshgrid(edges, edges, indexing="ij"))
     return corners.diff(dim=0).diff(dim=1) * CELLS**2
 
 
 def table(coupling: InverseCDF) -> Tensor:
-    """How much likelier than by chance two samples are in each two categories."""
+    """Probability of each pair of categories, relative to that of independent samples."""
     return (coupling.pmf(PROBS) / PROBS.outer(PROBS)).clamp_min(0)
 
 

@@ -35,7 +35,7 @@ def dots(axes: Axes, name: str, title: str) -> None:
 
 
 def variance(name: str, samples: int) -> float:
-    """Of the gradient of random functions of one variable, summed over problems."""
+    """Variance of the gradient of random functions of one variable, summed over problems."""
     total = 0.0
     for seed in range(PROBLEMS):
         source = torch.Generator().manual_seed(seed)
@@ -48,7 +48,7 @@ def variance(name: str, samples: int) -> float:
 
 
 def main() -> None:
-    """Draw it beside this file."""
+    """Write the picture beside this file."""
     torch.manual_seed(0)
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained")

@@ -81,7 +81,7 @@ def network(steepness: float) -> tuple[Callable[[Tensor], Tensor], Tensor]:
 
 
 def variance(name: str, f: Callable[[Tensor], Tensor], logits: Tensor, **options: str) -> float:
-    """Of the gradient, summed over logits and examples, from calls that are a batch each."""
+    """Variance of the gradient, summed over logits and examples; each call is one batch."""
     estimator, found = carms.make(name, samples=SAMPLES, **options), []
     for _ in range(CALLS):
         leaf = logits.clone().requires_grad_()
@@ -91,7 +91,7 @@ def variance(name: str, f: Callable[[Tensor], Tensor], logits: Tensor, **options
 
 
 def relative_bias(f: Callable[[Tensor], Tensor], logits: Tensor, draws: int = 400) -> float:
-    """Of T, as a share of the gradient's norm."""
+    """Bias of T, as a share of the gradient's norm."""
     # The product of two independent halves: the square of one would add its noise.
     first, second = (bias_and_gradient(f, logits, draws // 2) for _ in range(2))
     bias, gradient = ((one * other).sum().item() for one, other in zip(first, second, strict=True))
