@@ -11,20 +11,18 @@ from test_report import PICTURE, page_of, write_run
 
 from carms.lab.cli.console import PlainConsole
 from carms.lab.cli.main import main
+from carms.lab.cli.plot import Plot
 from carms.lab.cli.report import Report
-from carms.lab.cli.show import Plot
 from carms.lab.figures.curves import draw_curves
 from carms.lab.figures.figures import read_picture
 from carms.lab.report.blocks import make_blocks
 from carms.lab.report.paper import printed
 from carms.lab.report.pictures import embed_pictures
 from carms.lab.report.tables import make_tables, to_csv
-from carms.lab.runs import settings as settings_module
 from carms.lab.runs.gather import gather
 from carms.lab.runs.progress import standing
 from carms.lab.runs.reading import read_bounded
 from carms.lab.runs.settings import Settings
-from carms.lab.sweep.executors import Job
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J"
 
@@ -96,7 +94,7 @@ def test_what_is_no_file_is_left_out(tmp_path, name, place):
         assert str(path) in problem
         assert "left out" in problem
     assert pictures_of(tmp_path).count("data:image/png") == 1
-    now = standing(Job(found, tmp_path / "bad"))
+    now = standing(tmp_path / "bad", found)
     assert (now.state == "begun") == (name == "result.json")
     assert now.step == (0 if name == "metrics.jsonl" else 40)
 
@@ -137,7 +135,7 @@ def test_estimators_are_not_made_to_read_about_them(tmp_path, monkeypatch):
     def make(*arguments, **options):
         raise AssertionError("an estimator is made")
 
-    monkeypatch.setattr(settings_module, "make", make)
+    monkeypatch.setattr("carms.estimators.make", make)
     (run,), problems = gather([tmp_path])
     assert run.settings.options == ("hidden=-1",)
     assert not problems

@@ -333,7 +333,7 @@ def test_plot_does_not_mix_what_cannot_be_compared(tmp_path):
         ({"options": ("a", 2)}, "options must be tuple, got"),
         ({"samples": 0}, "samples must be at least 1, got 0"),
         ({"categories": 1}, "categories must be at least 2, got 1"),
-        ({"categories": 300, "latents": None}, "latents must be told for 300 categories"),
+        ({"categories": 300, "latents": None}, "latents must be given for 300 categories"),
         ({"rate": -1.0}, "rate must be finite and not negative, got -1"),
         ({"seed": 2**31}, r"seed must be below 2\^31"),
         ({"eval_every": 15}, "eval_every must be a multiple of log_every, which is 10, got 15"),
@@ -420,7 +420,7 @@ def test_an_epoch_has_every_image_once_in_an_order_of_its_own(tmp_path):
     trainer = Trainer(Settings(**SMALL), tmp_path / "run")
     steps = len(trainer.train) // 50
     orders = [
-        torch.cat([trainer._batch(epoch * steps + step)[0] for step in range(steps)])
+        torch.cat([trainer.batches.at(epoch * steps + step) for step in range(steps)])
         for epoch in range(2)
     ]
     for order in orders:

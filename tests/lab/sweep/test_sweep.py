@@ -19,9 +19,10 @@ from carms.lab.runs.progress import standing
 from carms.lab.runs.records import last_line
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import RunDirectory
-from carms.lab.sweep import executors
-from carms.lab.sweep.executors import Job, Outcome
+from carms.lab.sweep import processes
+from carms.lab.sweep.cluster import on_ray
 from carms.lab.sweep.grid import expand, read_grid, run_name
+from carms.lab.sweep.jobs import Job, Outcome, train_run
 from carms.lab.train import forecast
 from carms.lab.train.training import Trainer
 
@@ -263,7 +264,7 @@ def test_ray_gives_the_same(tmp_path, expected, cluster):
 
 def workers_of(nodes):
     raylets = [info.process.pid for node in nodes for info in node.all_processes["raylet"]]
-    command = ["pgrep", "--parent", ",".join(map(str, raylets)), "-f", "^ray::work"]
+    command = ["pgrep", "--parent", ",".join(map(str, raylets)), "-f", "^ray::attempt"]
     text = subprocess.run(command, capture_output=True, text=True).stdout
     return [int(word) for word in text.split()]
 
@@ -310,9 +311,9 @@ def test_no_cluster_there(monkeypatch, deaf):
 
 TRY_RAY = """
 import sys
-from carms.lab.sweep.executors import on_ray
+from carms.lab.sweep.cluster import on_ray
 try:
-    list(on_ray([], sys.argv[1]))
+    list(on_ray(print, [], sys.argv[1]))
 except ValueError as error:
     print(error)
 """
@@ -321,7 +322,7 @@ except ValueError as error:
 @pytest.mark.parametrize("address", ["local", "", "6379", "127.0.0.1:", ":1", "a:b", "nowhere"])
 def test_what_is_no_address_of_a_cluster_is_refused(address):
     with pytest.raises(ValueError, match="--ray takes HOST:PORT") as caught:
-        next(executors.on_ray([], address))
+        next(on_ray(train_run, [], address))
     assert repr(address) in str(caught.value)
 
 
@@ -345,25 +346,23 @@ def test_the_last_whole_line_of_metrics(tmp_path):
     ids=range(6),
 )
 def test_a_bad_line_of_metrics_does_not_stop_a_sweep(tmp_path, last):
-    run = Job(Settings(steps=100), tmp_path)
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "metrics.jsonl").write_text(f"{LINE}\n{last}\n")
-    now = standing(run)
+    now = standing(tmp_path, Settings(steps=100))
     assert now.state == "begun"
     # Before 64 kB of something else nothing is looked for.
     assert now.step == (0 if len(last) == 100_000 else 60)
 
 
 def test_a_directory_that_cannot_be_does_not_stop_a_sweep(tmp_path):
-    assert standing(Job(Settings(), tmp_path / ("x" * 300))).state == "waiting"
+    assert standing(tmp_path / ("x" * 300), Settings()).state == "waiting"
 
 
 @pytest.mark.parametrize("result", ["", "[]", "{}", '{"step": 100}'], ids=range(4))
 def test_what_is_no_result_does_not_count_as_finished(tmp_path, result):
-    run = Job(Settings(steps=100), tmp_path)
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "result.json").write_text(result)
-    assert standing(run).state == "begun"
+    assert standing(tmp_path, Settings(steps=100)).state == "begun"
 
 
 class Dying:
@@ -385,9 +384,9 @@ class Dying:
     def shutdown(self):
         pass
 
-    def submit(self, work, config, path):
+    def submit(self, attempt, work, job):
         future = Future()
-        self.dead |= config["seed"] == 0
+        self.dead |= job.settings.seed == 0
         if self.dead:
             future.set_exception(BrokenProcessPool())
         else:
@@ -398,17 +397,19 @@ class Dying:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_that_kills_its_process_is_given_up_and_no_other_is(tmp_path, monkeypatch, workers):
     monkeypatch.setattr(Dying, "made", 0)
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", Dying)
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", Dying)
     deadly, good = (Job(Settings(seed=seed), tmp_path / f"{seed}") for seed in range(2))
     # An earlier sweep had begun it already.
     with RunDirectory(good.path, good.settings.to_json()).held():
         pass
-    outcomes = {one for one in islice(executors.local([deadly, good], workers), 50) if one}
+    outcomes = {
+        one for one in islice(processes.in_processes(train_run, [deadly, good], workers), 50) if one
+    }
     assert outcomes == {Outcome(deadly, "its process died 3 times"), Outcome(good, None)}
 
 
 def test_time_left_is_of_the_steps_that_are_left(tmp_path, monkeypatch):
-    monkeypatch.setattr("carms.lab.cli.sweep.predicted_seconds", lambda kind: (0.5, 7.0))
+    monkeypatch.setattr("carms.lab.train.forecast.predicted_seconds", lambda kind: (0.5, 7.0))
     fresh, begun = (Job(Settings(seed=seed, steps=100), tmp_path / f"{seed}") for seed in range(2))
     begun.path.mkdir()
     (begun.path / "config.json").write_text("{}")

@@ -10,7 +10,8 @@ import torch
 from carms import sequences
 from carms.lab.figures.rewards import steps_to, variance_ratio
 from carms.lab.models import addition
-from carms.lab.train.rollouts import RolloutSettings, _objective, train
+from carms.lab.runs.rollout_settings import RolloutSettings
+from carms.lab.train.rollouts import _objective, train
 
 SMALL = {
     "method": "carms",

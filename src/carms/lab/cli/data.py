@@ -1,4 +1,4 @@
-"""Sets of images: list, fetch, verify."""
+"""The commands that list, fetch and verify sets of images."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,9 +6,11 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from carms.lab.data.datasets import NAMES, default_root, fetch, verify
+from carms.lab.cli.flags import named
 
 __all__ = ["Data"]
+
+Name = Annotated[str, tyro.conf.Positional, named("NAME")]
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,9 @@ class DataList:
     """Show which sets of images there are, and which of them are here."""
 
     def run(self, console: Console) -> None:
+        """Print a line for each set."""
+        from carms.lab.data.datasets import NAMES, default_root, verify
+
         console.print(f"looking in {default_root()}")
         for name in NAMES:
             states = {state for _, state in verify(name)} or {"good"}
@@ -28,14 +33,20 @@ class DataFetch:
     """Download a set of images, and check it.
 
     Attributes:
-        name: of the set.
+        name: name of the set, see carms data list.
     """
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Name
 
     def run(self, console: Console) -> None:
-        for path in fetch(self.name, progress=console.is_terminal):
+        """Download what is missing and print where everything is."""
+        from carms.lab.data.datasets import fetch
+
+        paths = fetch(self.name, progress=console.is_terminal)
+        for path in paths:
             console.print(f"good: {path}")
+        if not paths:
+            _print_built_in(console, self.name)
 
 
 @dataclass(frozen=True)
@@ -43,17 +54,31 @@ class DataVerify:
     """Check the files of a set of images.
 
     Attributes:
-        name: of the set.
+        name: name of the set, see carms data list.
     """
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Name
 
     def run(self, console: Console) -> None:
+        """Print the state of each file; an error if one is missing or damaged."""
+        from carms.lab.data.datasets import verify
+
         found = verify(self.name)
         for path, state in found:
             console.print(f"{state}: {path}")
+        if not found:
+            _print_built_in(console, self.name)
         if any(state != "good" for _, state in found):
             raise ValueError(f"{self.name} is not complete: carms data fetch {self.name}")
+
+
+def _print_built_in(console: Console, name: str) -> None:
+    """Say that a set needs no files, once it could be loaded."""
+    from carms.lab.data.datasets import load
+
+    data = load(name)
+    count = len(data.train) + len(data.valid) + len(data.test)
+    console.print(f"good: {name} comes with scikit-learn, {count:,} images", highlight=False)
 
 
 @dataclass(frozen=True)
@@ -61,7 +86,7 @@ class Data:
     """List, fetch and verify the sets of images.
 
     Attributes:
-        action: what to do.
+        action: what to do
     """
 
     action: (
@@ -71,4 +96,5 @@ class Data:
     )
 
     def run(self, console: Console) -> None:
+        """Run the action."""
         self.action.run(console)

@@ -1,12 +1,12 @@
-"""Where a command computes."""
-
-import torch
+"""Set up the device and the threads that a command computes with."""
 
 __all__ = ["prepare"]
 
 
 def prepare(device: str, threads: int) -> None:
-    """Use so many threads; an error if there are none, or no such device."""
+    """Use a number of threads; an error if it is below one, or if there is no such device."""
+    import torch
+
     if threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")
     try:

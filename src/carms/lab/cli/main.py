@@ -1,36 +1,43 @@
-"""The command line."""
+"""The command line: find the command, parse its flags, run it."""
 
 import inspect
 import os
+import shutil
 import sys
+import textwrap
 import warnings
-from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import or_
-from typing import Annotated, Any
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.metadata import version
+from typing import Any, NoReturn
 
-__all__ = ["main"]
+from carms.lab.extras import how_to_install
+
+__all__ = ["COMMANDS", "main", "parse"]
 
 try:
-    import rich  # noqa: F401
     import tyro
+    from rich.table import Table
 except ImportError:
-    sys.exit("the command line needs more than the library: pip install 'carms[lab]'")
-
-import torch
+    sys.exit(f"the command line needs more than the library: {how_to_install('lab')}")
 
 import carms
 from carms.lab.cli.console import PlainConsole
+from carms.lab.cli.correlations import Correlations
 from carms.lab.cli.data import Data
+from carms.lab.cli.evaluate import Evaluate
+from carms.lab.cli.plot import Plot
 from carms.lab.cli.report import Report
 from carms.lab.cli.rollouts import Rollouts
-from carms.lab.cli.show import Correlations, Plot, Toy, Variance
 from carms.lab.cli.sweep import Sweep
-from carms.lab.cli.train import Complete, Evaluate, Vae
+from carms.lab.cli.toy import Toy
+from carms.lab.cli.train import Complete, Vae
+from carms.lab.cli.variance import Variance
 from carms.lab.runs.printable import printable
-from carms.lab.train.training import InterruptedRunError
+from carms.lab.train.signals import InterruptedRunError
 
-COMMANDS: dict[str, Callable[..., Any]] = {
+# Nothing that a command module imports when it is imported may import torch: help is to be fast.
+COMMANDS: dict[str, type[Any]] = {
     "vae": Vae,
     "complete": Complete,
     "evaluate": Evaluate,
@@ -45,30 +52,61 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
-DESCRIPTION = """Gradients through categorical choices: train, compare, draw, report.
-
-'carms COMMAND --help' says more of each command, 'carms --version' which version this is."""
-
-
 def parse(arguments: Sequence[str]) -> Any:
-    """The command that the arguments ask for; leaves with help or an error where they do not."""
-    if list(arguments) == ["--version"]:
-        print(f"carms {carms.__version__}, torch {torch.__version__}")
+    """Make the command that the arguments ask for; leave with help or an error otherwise."""
+    first = arguments[0] if arguments else ""
+    if first == "--version":
+        print(f"carms {carms.__version__}, torch {version('torch')}")
         sys.exit()
-    if arguments and arguments[0] in COMMANDS:
-        name = arguments[0]
-        return tyro.cli(COMMANDS[name], prog=f"carms {name}", args=arguments[1:])
-    listed: list[Any] = [
-        Annotated[command, tyro.conf.subcommand(name, description=_summary(command))]
-        for name, command in COMMANDS.items()
-    ]
-    any_of_them = reduce(or_, listed)
-    return tyro.cli(any_of_them, prog="carms", description=DESCRIPTION, args=arguments)
+    if first in ("", "-h", "--help"):
+        _print_overview()
+        sys.exit(0 if first else 2)
+    if first not in COMMANDS:
+        _refuse(first)
+    command = COMMANDS[first]
+    return tyro.cli(
+        command,
+        prog=f"carms {first}",
+        description=_wrapped(_description(command)),
+        args=arguments[1:],
+        config=(tyro.conf.DisallowNone,),
+    )
 
 
-def _summary(command: Callable[..., Any]) -> str:
-    """The first paragraph of its docstring."""
-    return (inspect.getdoc(command) or "").split("\n\n")[0]
+def _print_overview() -> None:
+    """Print what ``carms --help`` shows."""
+    listed = Table.grid("command", "summary", padding=(0, 2))
+    for name, command in COMMANDS.items():
+        listed.add_row(f"  {name}", " ".join(_description(command)[0].split()))
+    console = PlainConsole()
+    console.print("usage: carms COMMAND [FLAGS]\n")
+    console.print("Gradients through categorical choices: train, compare, draw, report.\n")
+    console.print(listed)
+    console.print("\n'carms COMMAND --help' shows the flags of a command.")
+    console.print("'carms --version' shows the versions of carms and torch.")
+
+
+def _refuse(name: str) -> NoReturn:
+    near = get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "'carms --help' lists the commands"
+    print(f"carms: unknown command {printable(repr(name))}; {hint}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _description(command: type[Any]) -> list[str]:
+    """The paragraphs of its docstring before the list of attributes."""
+    text = (inspect.getdoc(command) or "").partition("\nAttributes:\n")[0]
+    return text.strip().split("\n\n")
+
+
+def _wrapped(paragraphs: Sequence[str]) -> str:
+    """Text for the width of the terminal, which tyro does not wrap.
+
+    The further lines of a paragraph are indented: tyro joins those that begin with a letter.
+    """
+    width = shutil.get_terminal_size().columns
+    lines = [" ".join(text.split()) for text in paragraphs]
+    return "\n\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines)
 
 
 def main() -> None:
@@ -83,12 +121,15 @@ def main() -> None:
         console.print(f"stopped by {stopped}")
         sys.exit(130)
     except KeyboardInterrupt:
-        goes_on = isinstance(command, Vae | Complete | Sweep)
-        console.print("stopped; the same command goes on" if goes_on else "stopped")
+        resumes = isinstance(command, Vae | Complete | Sweep)
+        console.print("stopped; the same command goes on" if resumes else "stopped")
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read the output has seen enough, and there is nobody to tell.
+        # The reader of the output is gone, and there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        print(f"carms: {error}: {how_to_install('lab')}", file=sys.stderr)
         sys.exit(1)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"carms: {printable(str(error))}", file=sys.stderr)

@@ -1,41 +1,44 @@
-"""Make one page, or plain tables, of many runs."""
+"""The command that makes one page, or plain tables, of many runs."""
 
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
 from rich.console import Console
 
-from carms.lab.report.page import make_page
-from carms.lab.report.sheets import to_latex, to_markdown
-from carms.lab.report.tables import EXPLANATION, make_tables, missing_tables, to_csv, to_sheet
-from carms.lab.runs.gather import Gathered, gather
-from carms.lab.runs.store import write_atomically
+from carms.lab.cli.flags import RunPaths, explained, named
+
+if TYPE_CHECKING:
+    from carms.lab.runs.gather import Gathered
 
 __all__ = ["Report"]
 
 SUFFIXES = {"html": "html", "markdown": "md", "csv": "csv", "latex": "tex"}
-# Of what was left out, on the console; the page has all of it.
+# The number of problems that the console shows; the page has all of them.
 SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Report:
-    """Gather runs, and write their tables beside the paper's; as a page, with curves and pictures.
+    """Gather runs, and write their tables beside those of the paper, with curves and pictures.
 
     Attributes:
-        directories: of runs, or with runs anywhere below.
-        out: the file; report.html, .md, .csv or .tex unless told.
-        format: a page that needs nothing but a browser, or the tables alone.
+        directories: directories of runs, or directories with runs anywhere below them.
+        out: file to write (default: report.html, or .md, .csv or .tex)
+        format: html is a page for a browser; markdown, csv and latex are the tables alone.
     """
 
-    directories: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    out: Path | None = None
-    format: Literal["html", "markdown", "csv", "latex"] = "html"
+    directories: RunPaths
+    out: Annotated[Path | None, explained] = None
+    format: Annotated[Literal["html", "markdown", "csv", "latex"], named("FORMAT")] = "html"
 
     def run(self, console: Console) -> None:
+        """Gather the runs, write the file, and print what was left out."""
+        from carms.lab.report.page import make_page
+        from carms.lab.runs.gather import gather
+        from carms.lab.runs.store import write_atomically
+
         out = self.out or Path(f"report.{SUFFIXES[self.format]}")
         gathered = gather(self.directories)
         if self.format == "html":
@@ -44,7 +47,7 @@ class Report:
         else:
             text = _tables(gathered, self.format)
         out.parent.mkdir(parents=True, exist_ok=True)
-        # Names of files need not be text.
+        # A name of a file may hold bytes that are no text.
         write_atomically(out, text.encode("utf-8", "backslashreplace"))
         for problem in gathered.problems[:SHOWN]:
             console.print(problem, markup=False, highlight=False)
@@ -55,7 +58,10 @@ class Report:
         console.print(f"written to {out}", markup=False, highlight=False)
 
 
-def _tables(gathered: Gathered, name: str) -> str:
+def _tables(gathered: "Gathered", name: str) -> str:
+    from carms.lab.report.sheets import to_latex, to_markdown
+    from carms.lab.report.tables import EXPLANATION, make_tables, missing_tables, to_csv, to_sheet
+
     tables = make_tables(gathered.runs)
     if name == "csv":
         return to_csv(tables)

@@ -1,204 +1,127 @@
-"""Train by policy gradient: RLOO against correlated rollouts."""
+"""The command that compares RLOO with correlated rollouts."""
 
-import multiprocessing
-import os
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 from rich.console import Console
-from rich.table import Table
 
-from carms.lab.cli.bars import progress_bars
-from carms.lab.figures.rewards import draw_rewards, spread, steps_to, variance_ratio
-from carms.lab.runs.records import last_line
-from carms.lab.runs.store import RunDirectory
-from carms.lab.sweep.executors import prepare_process
-from carms.lab.train.rollouts import Method, RolloutSettings, train
+from carms.lab.cli.flags import Directory, explained, named
+from carms.lab.cli.progress import progress_bars
+from carms.lab.runs.rollout_settings import Method, RolloutSettings
+
+if TYPE_CHECKING:
+    from carms.lab.sweep.jobs import Job
 
 __all__ = ["Rollouts"]
-
-# Rewards on held-out prompts, of which a table says when they were reached.
-GOALS = (0.5, 0.8)
-
-Runs = dict[Path, RolloutSettings]
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """Teach a transformer to add by policy gradient alone, with RLOO and with correlated rollouts.
+    """Teach a transformer to add by policy gradient, with RLOO and with correlated rollouts.
 
-    Two numbers of three digits to the base 4; the reward of an answer is its share of right
-    digits. Methods with the same seed have the same first weights and prompts. Finished runs are
-    left alone when the same command runs again, others begin anew.
+    The numbers have three digits to the base 4; the reward of an answer is its share of right
+    digits. Methods with the same seed have the same first weights and prompts. When the same
+    command runs again, it leaves finished runs alone and begins the others anew.
 
     Attributes:
-        out: the directory under which the runs have theirs, and the pictures are.
-        methods: rloo for independent rollouts, carms for those of carms.sequences.
-        seeds: runs of each method.
-        steps: of training.
-        samples: rollouts per prompt.
-        prompts: per step.
-        epsilon: probability that the rollouts of a prompt are independent with carms after all.
-        rate: of Adam; the default was chosen with rloo.
-        log_every: steps between lines of metrics.
-        workers: processes; as many as cores unless told.
+        out: directory under which each run gets its own, and of the pictures.
+        methods: rloo draws independent rollouts, carms correlated ones.
+        seeds: number of runs of each method.
+        steps: number of training steps.
+        samples: number of rollouts of a prompt.
+        prompts: number of prompts in a step.
+        epsilon: probability with which carms draws the rollouts of a prompt independently
+            (default: that of carms.sequences.rollouts)
+        rate: learning rate of Adam; the default was chosen with rloo.
+        log_every: number of steps from one line of metrics to the next.
+        workers: number of processes (default: the number of cores)
     """
 
-    out: Path
-    methods: tuple[Method, ...] = ("rloo", "carms")
+    out: Directory
+    methods: Annotated[tuple[Method, ...], named("{rloo,carms} ...")] = ("rloo", "carms")
     seeds: int = 5
     steps: int = 1500
     samples: int = 16
     prompts: int = 16
-    epsilon: float | None = None
+    epsilon: Annotated[float | None, explained] = None
     rate: float = 5e-4
     log_every: int = 50
-    workers: int | None = None
+    workers: Annotated[int | None, explained] = None
 
     def run(self, console: Console) -> None:
-        for name in ("seeds", "workers"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        """Train what is left, print a table of all runs and draw them."""
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be at least 1, got {self.seeds}")
         if not self.methods or len(set(self.methods)) < len(self.methods):
             raise ValueError(f"methods are rloo, carms or both, got {' '.join(self.methods)}")
-        runs = self._runs()
-        directories = {path: RunDirectory(path, one.to_json()) for path, one in runs.items()}
-        left = {path: one for path, one in runs.items() if directories[path].result is None}
-        console.print(f"{len(runs)} runs under {self.out}, {len(runs) - len(left)} finished")
-        _follow(console, left, self.workers or os.cpu_count() or 1)
+        from carms.lab.cli.rewards import print_rewards
+        from carms.lab.figures.rewards import draw_rewards
+        from carms.lab.runs.store import RunDirectory
+        from carms.lab.sweep.processes import number_of_workers
+
+        workers = number_of_workers(self.workers)
+        jobs = self._jobs()
+        directories = [RunDirectory(job.path, job.settings.to_json()) for job in jobs]
+        left = [job for job, one in zip(jobs, directories, strict=True) if one.result is None]
+        console.print(f"{len(jobs)} runs under {self.out}, {len(jobs) - len(left)} finished")
+        _train(console, left, workers)
         metrics: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.methods}
-        for path, one in runs.items():
-            metrics[one.method].append(directories[path].metrics)
-        console.print(_table(metrics, f"After {self.steps:,} steps, {self.seeds} seeds"))
-        console.print(
-            "right digits and answers, mean ± deviation over seeds; median of the steps to a share "
-            "of right digits (and how many seeds got there); processor time of a step; ratio of "
-            "the variance of carms' gradient to that of rloo's at the same parameters, mean over "
-            "training",
-            highlight=False,
-        )
-        _print_difference(console, metrics)
+        for job, directory in zip(jobs, directories, strict=True):
+            metrics[job.settings.method].append(directory.metrics)
+        print_rewards(console, metrics, f"After {self.steps:,} steps, {self.seeds} seeds")
         for written in draw_rewards(metrics, self.out / "rewards.png"):
             console.print(f"written to {written}")
 
-    def _runs(self) -> Runs:
-        """By seed, so that half of the work compares the methods, too."""
-        return {
-            self.out / f"{method}-seed{seed}": RolloutSettings(
-                method,
-                seed,
-                self.steps,
-                self.samples,
-                self.prompts,
-                self.epsilon,
-                self.rate,
-                self.log_every,
+    def _jobs(self) -> list["Job[RolloutSettings]"]:
+        """All runs, ordered by seed, so that the methods can be compared half-way."""
+        from carms.lab.sweep.jobs import Job
+
+        return [
+            Job(
+                RolloutSettings(
+                    method,
+                    seed,
+                    self.steps,
+                    self.samples,
+                    self.prompts,
+                    self.epsilon,
+                    self.rate,
+                    self.log_every,
+                ),
+                self.out / f"{method}-seed{seed}",
             )
             for seed in range(self.seeds)
             for method in self.methods
-        }
+        ]
 
 
-def work(settings: RolloutSettings, path: Path) -> dict[str, Any]:
-    """Train one run, in a process of its own."""
-    torch.set_num_threads(1)
-    return train(settings, path)
+def _train(console: Console, left: Sequence["Job[RolloutSettings]"], workers: int) -> None:
+    """Train the runs that are left: a bar for all of them, and a line for each that ends."""
+    from carms.lab.runs.records import last_line
+    from carms.lab.runs.store import RunDirectory
+    from carms.lab.sweep.processes import in_processes
+    from carms.lab.train.rollouts import train
 
-
-def _follow(console: Console, left: Runs, workers: int) -> None:
-    """Train what is left, and tell how it goes: a bar, or a line for each run that ends."""
-    quiet = not console.is_terminal
-    total = sum(one.steps for one in left.values())
+    failed = []
+    total = sum(job.settings.steps for job in left)
     with progress_bars(console) as progress:
         bar = progress.add_task("steps of all runs", total=total, visible=bool(left))
-        for path, result in _outcomes(left, workers):
-            if path is not None:
+        for outcome in in_processes(train, left, workers):
+            if outcome is not None and outcome.error is not None:
+                failed.append(outcome)
+                console.print(f"{outcome.job.path.name}: {outcome.error}", highlight=False)
+            elif outcome is not None:
+                job = outcome.job
+                result = RunDirectory(job.path, job.settings.to_json()).result
+                assert result is not None
                 console.print(
-                    f"{path.name}: {result['reward']:.1%} of held-out digits right, "
+                    f"{job.path.name}: {result['reward']:.1%} of held-out digits right, "
                     f"{result['solved']:.1%} of answers",
                     highlight=False,
                 )
-            if not quiet:
-                lines = [last_line(path, one.steps, ("reward",)) for path, one in left.items()]
+            if console.is_terminal:
+                lines = [last_line(job.path, job.settings.steps, ("reward",)) for job in left]
                 progress.update(bar, completed=sum(line.get("step", 0) for line in lines))
-
-
-def _outcomes(left: Runs, workers: int) -> Iterator[tuple[Path | None, dict[str, Any]]]:
-    """Runs and results as they end, and None about once a second."""
-    if not left:
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=prepare_process) as pool:
-        futures = {pool.submit(work, one, path): path for path, one in left.items()}
-        try:
-            while futures:
-                done, _ = wait(futures, timeout=1, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield futures.pop(future), future.result()
-                yield None, {}
-        except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            if isinstance(error, BrokenProcessPool):
-                raise ValueError("a process died; the same command goes on") from error
-            raise
-
-
-def _table(metrics: Mapping[str, Sequence[Any]], title: str) -> Table:
-    """Means over seeds, with standard deviations; steps to a reward as medians."""
-    table = Table(title=f"{title}; held-out prompts, greedy decoding")
-    table.add_column("method")
-    headings = ["digits, %", "answers, %", *[f"to {goal:.0%}" for goal in GOALS], "ms", "ratio"]
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for method, runs in metrics.items():
-        cells = []
-        for name in ("reward", "solved"):
-            mean, deviation = spread([run[-1][name] for run in runs])
-            cells.append(f"{100 * mean:.1f} ± {100 * deviation:.1f}")
-        cells += [_steps_cell(steps_to(goal, runs)) for goal in GOALS]
-        spent = statistics.median(row["milliseconds"] for run in runs for row in run[1:])
-        cells.append(f"{spent:.1f}")
-        ratios = variance_ratio(runs)
-        cells.append(f"{statistics.mean(ratios.values()):.2f}" if ratios else "-")
-        table.add_row(method, *cells)
-    return table
-
-
-def _steps_cell(steps: Sequence[int | None]) -> str:
-    """The median, runs that never got there being last; and how many did."""
-    reached = [step for step in steps if step is not None]
-    middle = statistics.median([float("inf") if step is None else step for step in steps])
-    text = f"{middle:.0f}" if middle < float("inf") else "never"
-    return f"{text} ({len(reached)}/{len(steps)})"
-
-
-def _print_difference(console: Console, metrics: Mapping[str, Sequence[Any]]) -> None:
-    """Seed by seed, if there are two methods and several seeds."""
-    if len(metrics) < 2 or len(metrics["rloo"]) < 2:
-        return
-    pairs = [*zip(metrics["carms"], metrics["rloo"], strict=True)]
-    for what, value in (
-        ("right digits", lambda run: run[-1]["reward"]),
-        ("right answers", lambda run: run[-1]["solved"]),
-        ("right digits, mean over training", _mean_reward),
-    ):
-        mean, deviation = spread([value(carms) - value(rloo) for carms, rloo in pairs])
-        error = deviation / len(pairs) ** 0.5
-        console.print(
-            f"carms - rloo with the same seed, {what}: {100 * mean:+.1f} points, "
-            f"standard error {100 * error:.1f}",
-            highlight=False,
-        )
-
-
-def _mean_reward(run: Sequence[Mapping[str, Any]]) -> float:
-    return float(statistics.mean(row["reward"] for row in run))
+    if failed:
+        raise ValueError(f"{len(failed)} runs failed; the same command retries")

@@ -1,52 +1,80 @@
-"""Train a run, and evaluate one."""
+"""The commands that train one run."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
 
-from carms.lab.cli.bars import progress_bars
-from carms.lab.cli.machine import prepare
-from carms.lab.report.paper import printed
+from carms.lab.cli.flags import Directory, explained
+from carms.lab.cli.progress import RunProgress
+from carms.lab.cli.result import print_result
 from carms.lab.runs.settings import Settings
-from carms.lab.train.evaluation import OnPart, evaluate
-from carms.lab.train.training import Trainer
 
-__all__ = ["Complete", "Evaluate", "Vae"]
+__all__ = ["Complete", "Vae"]
 
 
 @dataclass(frozen=True)
-class Train:
-    """What the commands that train have in common.
+class VaeFlags(Settings):
+    """Settings as flags: the task is hidden, because the command says it."""
+
+    task: Annotated[Literal["vae", "complete"], tyro.conf.Suppress] = "vae"
+    latents: Annotated[int | None, explained] = None
+    samples: Annotated[int | None, explained] = None
+    options: Annotated[
+        tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...", help_behavior_hint="")
+    ] = ()
+    eval_samples: Annotated[int | None, explained] = None
+
+
+@dataclass(frozen=True)
+class CompleteFlags(VaeFlags):
+    """The same for the completion task."""
+
+    task: Annotated[Literal["vae", "complete"], tyro.conf.Suppress] = "complete"
+
+
+@dataclass(frozen=True)
+class Vae:
+    """Train the discrete variational autoencoder of the paper.
+
+    The same command again resumes a run that was interrupted, and prints the result of one that is
+    finished.
 
     Attributes:
-        settings: what to train.
-        out: the directory of the run.
-        device: where to compute.
-        threads: of torch.
+        flags: settings of the run.
+        out: directory of the run.
+        device: torch device on which to compute.
+        threads: number of torch threads.
     """
 
-    settings: Annotated[Settings, tyro.conf.arg(name="")]
-    out: Path
+    flags: Annotated[VaeFlags, tyro.conf.arg(name="")]
+    out: Directory
     device: str = "cpu"
     threads: int = 1
 
+    @property
+    def settings(self) -> Settings:
+        """The settings of the run."""
+        return Settings.from_json(self.flags.to_json())
+
     def run(self, console: Console) -> None:
-        prepare(self.device, self.threads)
-        trainer = Trainer(self.settings, self.out, self.device)
+        """Train, or show the result of a finished run."""
+        with console.status("Loading"):
+            from carms.lab.cli.machine import prepare
+            from carms.lab.train.training import Trainer
+
+            prepare(self.device, self.threads)
+            trainer = Trainer(self.settings, self.out, self.device)
         if trainer.directory.result is not None:
             console.print(f"{self.out} is finished; its result:")
-            _print_result(console, trainer.directory.result, self.settings)
+            print_result(console, trainer.directory.result, trainer.settings)
             for path in trainer.draw_missing():
                 console.print(f"drawn again: {path}")
             return
-        with _progress(console, self.settings) as (show, tell):
-            result = trainer.run(show, tell)
-        _print_result(console, result, self.settings)
+        with RunProgress(console, trainer.settings) as progress:
+            result = trainer.run(progress.on_metrics, progress.on_step, progress.on_part)
+        print_result(console, result, trainer.settings)
         console.print(
             f"written to {self.out}: config.json, metrics.jsonl, result.json, tensorboard/"
         )
@@ -55,92 +83,11 @@ class Train:
 
 
 @dataclass(frozen=True)
-class Vae(Train):
-    """Train the discrete variational autoencoder of the paper, or go on with a run.
+class Complete(Vae):
+    """Train a network that predicts the lower half of an image from the upper half.
 
-    The same command again resumes a run that was interrupted, and says so of a finished one.
+    The same command again resumes a run that was interrupted, and prints the result of one that is
+    finished.
     """
 
-
-@dataclass(frozen=True, kw_only=True)
-class Complete(Train):
-    """Train a network to predict the lower half of an image from the upper one, or go on with it.
-
-    The same command again resumes a run that was interrupted, and says so of a finished one.
-    """
-
-    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(
-        default_factory=lambda: Settings(task="complete")
-    )
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Evaluate the last checkpoint of a run, finished or not, on its training and test set.
-
-    Attributes:
-        path: the directory of the run.
-        samples: of the log likelihood; those of the run unless told.
-        device: where to compute.
-        threads: of torch.
-    """
-
-    path: Annotated[Path, tyro.conf.Positional]
-    samples: int | None = None
-    device: str = "cpu"
-    threads: int = 1
-
-    def run(self, console: Console) -> None:
-        if self.samples is not None and self.samples < 1:
-            raise ValueError(f"samples must be at least 1, got {self.samples}")
-        prepare(self.device, self.threads)
-        trainer = Trainer.of_run(self.path, self.device)
-        settings = trainer.settings
-        samples = self.samples or settings.likelihood_samples
-        console.print(f"{self.path} at step {trainer.step:,}, {samples} samples:")
-        with _progress(console, settings) as (_, tell):
-            result = evaluate(trainer.model, trainer.data, samples, settings.seed, tell)
-        _print_result(console, result, settings)
-
-
-@contextmanager
-def _progress(
-    console: Console, settings: Settings
-) -> Iterator[tuple[Callable[[dict[str, Any]], None], OnPart]]:
-    """A bar for training and one for evaluation; lines where there is no terminal."""
-    quiet = not console.is_terminal
-    with progress_bars(console) as progress:
-        training = progress.add_task(settings.estimator, total=settings.steps, visible=False)
-        evaluating = progress.add_task("images evaluated", total=None, visible=False)
-
-        def show(line: dict[str, Any]) -> None:
-            text = f"{settings.estimator}  objective {line['objective']:.2f}"
-            progress.update(training, completed=line["step"], description=text, visible=True)
-            if quiet:
-                console.print(
-                    f"step {line['step']:>9,}  objective {line['objective']:9.3f}  "
-                    f"variance {line['gradient_variance']:.4g}  "
-                    f"{line['milliseconds']:.2f} ms a step",
-                    highlight=False,
-                )
-
-        def tell(done: int, total: int) -> None:
-            progress.update(evaluating, completed=done, total=total, visible=True)
-
-        yield show, tell
-
-
-def _print_result(console: Console, result: dict[str, Any], settings: Settings) -> None:
-    for part in ("train", "test"):
-        names = f"{part}_log_likelihood", f"{part}_standard_error"
-        try:
-            bound, error = (float(result[name]) for name in names)
-        except (KeyError, TypeError, ValueError) as why:
-            raise ValueError(
-                f"result.json is damaged: it has no numbers {' and '.join(names)}"
-            ) from why
-        paper = printed(settings, part)
-        beside = f"  (paper, after 10^6 steps: {paper})" if paper else ""
-        console.print(
-            f"{part:>5} log likelihood {bound:9.3f} +- {error:.3f}{beside}", highlight=False
-        )
+    flags: Annotated[CompleteFlags, tyro.conf.arg(name="")]

@@ -24,10 +24,10 @@ from carms.lab.data.files import (
     File,
     Source,
     idx_contents,
-    needed,
     read_wheel,
     unpacked,
 )
+from carms.lab.extras import needed
 
 __all__ = [
     "NAMES",

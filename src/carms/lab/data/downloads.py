@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urljoin
 
-from carms.lab.data.files import Sum, needed
+from carms.lab.data.files import Sum
+from carms.lab.extras import needed
 
 __all__ = ["download"]
 

@@ -4,7 +4,6 @@ Nothing is unpickled.
 """
 
 import gzip
-import importlib
 import io
 import struct
 import zipfile
@@ -12,10 +11,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from carms.lab.extras import needed
 
 __all__ = [
     "MIRRORS",
@@ -24,7 +24,6 @@ __all__ = [
     "Source",
     "Sum",
     "idx_contents",
-    "needed",
     "read_amat",
     "read_idx",
     "read_mat",
@@ -91,16 +90,6 @@ class Source:
     side: int = 28
     column_major: bool = False
     wheel: str | None = None
-
-
-def needed(module: str) -> Any:
-    """Import what only the upper floor needs, or say how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{module.split('.')[0]} cannot be imported: pip install 'carms[lab]'"
-        ) from error
 
 
 def unpacked(path: Path, limit: int) -> bytes:

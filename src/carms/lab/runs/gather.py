@@ -13,9 +13,9 @@ from carms.lab.runs.settings import Settings
 
 __all__ = ["Gathered", "Run", "gather"]
 
-# Directories of a run that have no runs inside.
+# Subdirectories of a run, which hold no runs.
 OWN = {"checkpoints", "tensorboard"}
-# Letters of a reason why something was left out.
+# Number of characters of a reason why something was left out.
 REASON = 300
 
 
@@ -44,6 +44,8 @@ class Gathered(NamedTuple):
 
 def gather(directories: Sequence[Path]) -> Gathered:
     """All runs in and below the directories, each once."""
+    if not directories:
+        raise ValueError("give a directory of a run, or a directory with runs below it")
     problems: list[str] = []
     best: dict[Settings, Run] = {}
     for path in _candidates(directories, problems):
@@ -58,17 +60,20 @@ def gather(directories: Sequence[Path]) -> Gathered:
         best[run.settings] = run
     runs = sorted(best.values(), key=lambda run: run.path)
     if not runs:
-        found = f" ({problems[0]})" if problems else ""
-        given = ", ".join(map(str, directories)) or "nothing"
-        raise ValueError(f"no run in {given}{found}: give run directories, or directories of them")
+        given = ", ".join(map(str, directories))
+        raise ValueError(f"there is no run in {given}" + "".join(f"; {one}" for one in problems[:1]))
     return Gathered(runs, problems)
 
 
 def _candidates(directories: Sequence[Path], problems: list[str]) -> list[Path]:
     """Directories with a ``config.json``."""
+
+    def leave_out(error: OSError) -> None:
+        problems.append(printable(f"{error.filename}: {error.strerror}"))
+
     found: dict[Path, Path] = {}
     for top in directories:
-        for here, below, names in os.walk(top, onerror=lambda error: problems.append(str(error))):
+        for here, below, names in os.walk(top, onerror=leave_out):
             below[:] = sorted(name for name in below if name not in OWN and name[0] != ".")
             if "config.json" in names:
                 found.setdefault(Path(here).resolve(), Path(here))

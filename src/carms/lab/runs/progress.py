@@ -1,22 +1,23 @@
-"""Where runs stand, read off their directories."""
+"""How far runs are, read from their directories."""
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from carms.lab.sweep.executors import Job
 from carms.lab.runs.records import last_line, read_result
+from carms.lab.runs.settings import Settings
 
 __all__ = ["Standing", "standing"]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where one run stands.
+    """How far a run is.
 
     Attributes:
-        state: finished if it has a good result, begun if it has a directory.
-        line: the last of its metrics; empty before the first.
+        state: finished if the run has a good result, begun if it has a directory.
+        line: the last line of its metrics; empty before the first.
     """
 
     state: Literal["waiting", "begun", "finished"]
@@ -24,16 +25,16 @@ class Standing:
 
     @property
     def step(self) -> int:
+        """The step of that line."""
         return int(self.line.get("step", 0))
 
 
-def standing(run: Job) -> Standing:
-    """Where a run stands now; what is damaged counts as not there, and is named by the run."""
-    if not os.path.exists(run.path / "config.json"):
+def standing(path: Path, settings: Settings) -> Standing:
+    """How far a run is now. Damaged files count as missing here: training names them."""
+    if not os.path.exists(path / "config.json"):
         return Standing("waiting", {})
     try:
-        finished = read_result(run.path, run.settings) is not None
+        finished = read_result(path, settings) is not None
     except (OSError, ValueError):
         finished = False
-    line = last_line(run.path, run.settings.steps)
-    return Standing("finished" if finished else "begun", line)
+    return Standing("finished" if finished else "begun", last_line(path, settings.steps))

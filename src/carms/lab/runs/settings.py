@@ -1,47 +1,51 @@
-"""What a training run is: everything that its result depends on."""
+"""The settings of a training run: everything that its result depends on."""
 
 import json
 import math
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-import tyro
-
-from carms.estimators import Estimator, find, make
+if TYPE_CHECKING:
+    from carms.estimators import Estimator
 
 __all__ = ["Settings"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A run. The defaults are those of the paper.
+    """The settings of a run. The defaults are those of the paper.
+
+    The command line shows these texts as its help.
 
     Attributes:
-        task: ``"vae"``, or ``"complete"``: the lower half of an image from the upper one.
-        dataset: dynamic-mnist, fashion-mnist, omniglot, static-mnist or digits.
-        upright: no-upright leaves Omniglot mirrored at its diagonal, as it is in its file.
-        network: one layer each way, or with hidden layers.
-        categories: per latent variable.
-        latents: variables; 200 / categories unless told.
-        samples: per gradient; as many as categories unless told, but one for arsm and at most seven
-            for unord, as in the paper.
-        estimator: a name from ``carms.available()``.
-        options: of the estimator, as ``name=value``.
-        batch: images per step.
-        steps: of training.
-        rate: of Adam, for the networks.
-        prior_rate: of SGD, for the logits of the prior; the completion task has none.
-        seed: of everything that is left to chance.
-        log_every: steps between lines of ``metrics.jsonl``.
-        eval_every: steps between evaluations on a part of the test set, a multiple of log_every; 0
-            for none.
-        eval_samples: samples of the log likelihood at the end; 100, or 1,000 to complete.
-        checkpoint_every: steps between checkpoints.
-        precision: of the networks.
+        task: vae trains an autoencoder, complete predicts the lower half of an image from the
+            upper one.
+        dataset: set of images.
+        upright: turn Omniglot upright; in its file the images are mirrored at their diagonal.
+        network: linear has one layer in each direction, nonlinear has hidden layers.
+        categories: number of categories of a latent variable.
+        latents: number of latent variables (default: 200 / categories)
+        samples: number of samples of a gradient (default: what the paper uses with the
+            estimator, in most cases one for each category)
+        estimator: name of the gradient estimator, one of carms.available().
+        options: options of the estimator, for example epsilon=0.1.
+        batch: number of images in a step.
+        steps: number of training steps.
+        rate: learning rate of Adam, for the networks.
+        prior_rate: learning rate of SGD, for the logits of the prior; the completion task has no
+            prior.
+        seed: seed of all random numbers.
+        log_every: number of steps from one line of metrics.jsonl to the next.
+        eval_every: number of steps from one evaluation on a part of the test set to the next, a
+            multiple of log_every; 0 evaluates at the end only.
+        eval_samples: number of samples of the log likelihood at the end (default: 100, or 1,000 for
+            the completion task)
+        checkpoint_every: number of steps from one checkpoint to the next.
+        precision: floating-point format in which the networks compute.
     """
 
-    task: Annotated[Literal["vae", "complete"], tyro.conf.Suppress] = "vae"
+    task: Literal["vae", "complete"] = "vae"
     dataset: Literal["dynamic-mnist", "fashion-mnist", "omniglot", "static-mnist", "digits"] = (
         "dynamic-mnist"
     )
@@ -84,8 +88,8 @@ class Settings:
                 f"{self.eval_every}"
             )
         if not self.shape[0]:
-            raise ValueError(f"latents must be told for {self.categories} categories")
-        find(self.estimator)
+            raise ValueError(f"latents must be given for {self.categories} categories")
+        _estimator_class(self.estimator)
         for text in self.options:
             _option(text)
 
@@ -101,40 +105,43 @@ class Settings:
 
     @property
     def likelihood_samples(self) -> int:
-        """Of the log likelihood at the end."""
+        """Number of samples of the log likelihood at the end."""
         return self.eval_samples or (100 if self.task == "vae" else 1000)
 
-    def make_estimator(self) -> Estimator:
+    def make_estimator(self) -> "Estimator":
         """Make the estimator, which checks its options.
 
-        Settings alone do not: it may be costly to make, and nobody needs it to read about a run.
+        The settings alone do not check them: making an estimator can be costly, and is not needed
+        to read about a run.
         """
+        from carms.estimators import make
+
         options = dict(_option(text) for text in self.options)
         return make(self.estimator, samples=self.samples_of(self.estimator), **options)
 
     @property
     def usual_samples(self) -> int:
         """The number of samples that the paper uses."""
-        return find(self.estimator).usual_samples(self.categories)
+        return _estimator_class(self.estimator).usual_samples(self.categories)
 
     def samples_of(self, estimator: str) -> int:
-        """The number of samples of a gradient of the run, or of one by another estimator."""
-        return self.samples or find(estimator).usual_samples(self.categories)
+        """The number of samples that this run would use with an estimator."""
+        return self.samples or _estimator_class(estimator).usual_samples(self.categories)
 
     @staticmethod
     def from_json(config: dict[str, Any]) -> "Settings":
-        """What ``to_json`` wrote."""
+        """Make settings of what ``to_json`` wrote."""
         unknown = set(config) - {field.name for field in fields(Settings)}
         if unknown or "options" not in config:
             what = f"there is {', '.join(sorted(unknown))}" if unknown else "there are no options"
             raise ValueError(f"these are not the settings of a run: {what}")
         options = config["options"]
-        # Another kind is named by the check of kinds.
+        # Anything but a list is refused, with its name, by the check of kinds.
         options = tuple(options) if isinstance(options, list) else options
         return Settings(**{**config, "options": options})
 
     def to_json(self) -> dict[str, Any]:
-        """Every setting, as JSON knows it."""
+        """Make a dictionary of every setting, with types that JSON has."""
         return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
 
 
@@ -147,13 +154,20 @@ _LEAST = {
 }
 
 
+def _estimator_class(name: str) -> "type[Estimator]":
+    # Imported on use: settings are part of the command line, whose help has no need of torch.
+    from carms.estimators import find
+
+    return find(name)
+
+
 @cache
 def _hints() -> dict[str, Any]:
     return get_type_hints(Settings)
 
 
 def _check_kind(name: str, value: Any, usual: Any) -> None:
-    """That a value is what its annotation says: files are not checked by anybody else."""
+    """Raise if a value is not what its annotation says: nothing else checks files."""
     hint = _hints()[name]
     # A run of another version may have another data set, and can still be read.
     if get_origin(hint) is Literal and name != "dataset":
@@ -168,7 +182,7 @@ def _check_kind(name: str, value: Any, usual: Any) -> None:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """``orderings=one`` or ``epsilon=0.1``."""
+    """Split ``epsilon=0.1`` into a name and a value, which is JSON or else a string."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"an option of an estimator is name=value, got {text!r}")

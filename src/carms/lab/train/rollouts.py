@@ -2,73 +2,29 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from carms import sequences
 from carms.lab.models.addition import Adder, answers, held_out, problems, rewards
+from carms.lab.runs.rollout_settings import METHODS, Method, RolloutSettings
 from carms.lab.runs.store import RunDirectory
 
-__all__ = ["METHODS", "Method", "RolloutSettings", "train"]
+__all__ = ["train"]
 
-Method = Literal["rloo", "carms"]
-# The copula of a method is all that tells it from the other.
-METHODS: dict[Method, str] = {"rloo": "independent", "carms": "circular"}
-
-# Gradients at fixed parameters and prompts, of which a variance is made, and how often it is.
+# Number of gradients of which a variance is made, and lines of metrics from one variance to the
+# next.
 REPETITIONS = 8
 VARIANCE_EVERY = 4
-
-
-@dataclass(frozen=True)
-class RolloutSettings:
-    """A run: everything that its numbers depend on.
-
-    Attributes:
-        method: a name from ``METHODS``.
-        seed: of weights, prompts and rollouts; with the same one, methods begin with the same
-            weights and see the same prompts.
-        steps: of training.
-        samples: rollouts per prompt.
-        prompts: per step.
-        epsilon: of the correlated rollouts, see [`carms.sequences.rollouts`][].
-        rate: of Adam.
-        log_every: steps between lines of ``metrics.jsonl``.
-    """
-
-    method: Method
-    seed: int
-    steps: int
-    samples: int
-    prompts: int
-    epsilon: float | None
-    rate: float
-    log_every: int
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"methods are {', '.join(METHODS)}, got {self.method!r}")
-        for name, least in (("steps", 1), ("samples", 2), ("prompts", 1), ("log_every", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        if self.epsilon is not None and not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon is a probability, got {self.epsilon}")
-        if not self.rate > 0:
-            raise ValueError(f"rate must be positive, got {self.rate}")
-
-    def to_json(self) -> dict[str, Any]:
-        """Every setting, as JSON knows it."""
-        return {"task": "addition", **asdict(self)}
 
 
 def train(settings: RolloutSettings, path: Path) -> dict[str, Any]:
     """Train a run and give what ``result.json`` has; at once if it is there.
 
-    A run that was stopped begins anew: it takes minutes.
+    A run that was stopped begins anew, because a whole run takes minutes only.
     """
     directory = RunDirectory(path, settings.to_json())
     with directory.held():
@@ -88,14 +44,14 @@ def train(settings: RolloutSettings, path: Path) -> dict[str, Any]:
 
 
 def _lines(settings: RolloutSettings) -> Iterator[dict[str, Any]]:
-    """The lines of a run's metrics, the first of them before the first step."""
+    """Train, and give the lines of metrics, the first of them before the first step."""
     weights, tasks, draws = (
         torch.Generator().manual_seed(3 * settings.seed + part) for part in range(3)
     )
     model = Adder(weights)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.rate, fused=True)
     test = held_out()
-    yield {"step": 0, **_on(model, test)}
+    yield {"step": 0, **_measured(model, test)}
     earned = spent = 0.0
     for step in range(1, settings.steps + 1):
         began = time.process_time()
@@ -111,7 +67,7 @@ def _lines(settings: RolloutSettings) -> Iterator[dict[str, Any]]:
             count = (step - 1) % settings.log_every + 1
             yield {
                 "step": step,
-                **_on(model, test),
+                **_measured(model, test),
                 "training_reward": earned / count,
                 **(
                     _variances(model, prompts, settings, step)
@@ -145,7 +101,7 @@ def _objective(
     return sequences.surrogate(rewards(prompts, group.tokens), log_probs, group).mean()
 
 
-def _on(model: Adder, prompts: Tensor) -> dict[str, float]:
+def _measured(model: Adder, prompts: Tensor) -> dict[str, float]:
     """Share of right digits, and of answers that are right altogether, by greedy decoding."""
     found = rewards(prompts, model.greedy(prompts))
     return {"reward": found.mean().item(), "solved": (found == 1).float().mean().item()}
@@ -158,7 +114,9 @@ def _is_measured(step: int, settings: RolloutSettings) -> bool:
 def _variances(
     model: Adder, prompts: Tensor, settings: RolloutSettings, step: int
 ) -> dict[str, float]:
-    """Of the gradient, summed over all parameters: every method at those that this run has."""
+    """Variance of the gradient, summed over all parameters, of every method at the parameters and
+    prompts that this run has now.
+    """
     found = {}
     for method in METHODS:
         stream = torch.Generator().manual_seed((settings.seed << 32) + step)

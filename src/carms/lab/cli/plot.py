@@ -1,0 +1,77 @@
+"""The command that draws runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from carms.lab.cli.flags import RunPaths
+
+if TYPE_CHECKING:
+    from carms.lab.runs.gather import Run
+
+__all__ = ["Plot"]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw the curves of runs, and print their results beside those of the paper.
+
+    The curves are objective, test bound and gradient variance over the steps.
+
+    Attributes:
+        runs: directories of runs, or directories with runs anywhere below them.
+        out: picture to write, as PNG and as SVG.
+    """
+
+    runs: RunPaths
+    out: Path = Path("curves.png")
+
+    def run(self, console: Console) -> None:
+        """Gather the runs, print their table and draw them."""
+        from carms.lab.figures.curves import draw_curves
+        from carms.lab.report.blocks import make_blocks
+        from carms.lab.runs.gather import gather
+
+        gathered = gather(self.runs)
+        for problem in gathered.problems:
+            console.print(problem, style="yellow")
+        blocks = make_blocks(gathered.runs)
+        console.print(_table([run for block in blocks for run in block.runs]))
+        for written in draw_curves(blocks, self.out):
+            console.print(f"written to {written}")
+
+
+def _table(runs: Sequence["Run"]) -> Table:
+    table = Table(
+        title="Log likelihood, bound in nats; that of the paper after 10^6 steps",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 0, 0, 1),
+    )
+    table.add_column("run", overflow="fold")
+    for heading in ("estimator", "seed", "step"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("train", "paper", "test", "paper", "ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for run in runs:
+        table.add_row(*_row(run))
+    return table
+
+
+def _row(run: "Run") -> list[str]:
+    from carms.lab.report.paper import printed
+    from carms.lab.runs.records import PARTS
+
+    cells = []
+    for part in PARTS:
+        cells.append(f"{run.result.likelihood[part]:.2f}" if run.result else "-")
+        paper = printed(run.settings, part)
+        cells.append(f"{paper.mean:.2f}" if paper else "-")
+    rate = "-" if run.milliseconds is None else f"{run.milliseconds:.2f}"
+    settings = run.settings
+    return [run.path.name, settings.estimator, str(settings.seed), f"{run.step:,}", *cells, rate]

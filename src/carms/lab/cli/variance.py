@@ -1,0 +1,97 @@
+"""The command that measures variances at the parameters of a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from carms.lab.cli.flags import Estimators, RunPath, explained
+
+if TYPE_CHECKING:
+    from carms.lab.train.variance import Measured
+
+__all__ = ["Variance"]
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Measure the variance of gradient estimators at the parameters that a run has reached.
+
+    All estimators see the same parameters and the same images. The curves of different runs do
+    not compare like this: they are of different models.
+
+    Attributes:
+        path: directory of the run.
+        estimators: names of the estimators.
+        samples: number of samples of a gradient (default: what the run would use with each
+            estimator)
+        repetitions: number of independent gradients of each estimator.
+        images: number of images of the training set.
+        step: step of the checkpoint to measure at (default: the last one)
+        device: torch device on which to compute.
+        threads: number of torch threads.
+    """
+
+    path: RunPath
+    estimators: Estimators = ("loorf", "carms-i", "carms-g", "carms-s")
+    samples: Annotated[int | None, explained] = None
+    repetitions: int = 1000
+    images: int = 50
+    step: Annotated[int | None, explained] = None
+    device: str = "cpu"
+    threads: int = 1
+
+    def run(self, console: Console) -> None:
+        """Measure, print a table, and write it beside the run."""
+        if self.repetitions < 20 or self.images < 1 or not self.estimators:
+            raise ValueError("it takes an estimator, an image and 20 repetitions at least")
+        import torch
+
+        from carms.lab.cli.machine import prepare
+        from carms.lab.data.datasets import some_of
+        from carms.lab.runs.store import write_json
+        from carms.lab.train.evaluation import binarised
+        from carms.lab.train.training import Trainer
+        from carms.lab.train.variance import compare_variances
+
+        prepare(self.device, self.threads)
+        trainer = Trainer.of_run(self.path, self.device, self.step)
+        settings = trainer.settings
+        stream = torch.Generator(self.device).manual_seed(settings.seed)
+        images = binarised(some_of(trainer.train, self.images), stream)
+        samples = {name: self.samples or settings.samples_of(name) for name in self.estimators}
+        found = compare_variances(trainer.model, images, samples, self.repetitions, settings.seed)
+        quiet = not console.is_terminal
+        total = len(samples)
+        results = list(track(found, "Estimating gradients", total, console=console, disable=quiet))
+        console.print(_table(results, trainer.step))
+        written = self.path / f"variance-{trainer.step}.json"
+        measured = {
+            "step": trainer.step,
+            "images": len(images),
+            "repetitions": self.repetitions,
+            "found": [vars(result) for result in results],
+        }
+        write_json(written, measured)
+        console.print(f"written to {written}")
+
+
+def _table(results: Sequence["Measured"], step: int) -> Table:
+    table = Table(title=f"Variance of the logits' gradient at step {step:,}")
+    table.add_column("estimator")
+    relative = f"of {results[0].estimator}'s"
+    for heading in ("samples", "variance", "standard error", relative, "ms"):
+        table.add_column(heading, justify="right")
+    for one in results:
+        table.add_row(
+            one.estimator,
+            str(one.samples),
+            f"{one.variance:.5g}",
+            f"{one.error:.2g}",
+            f"{one.variance / results[0].variance:.3f}",
+            f"{one.milliseconds:.2f}",
+        )
+    return table

@@ -1,0 +1,1 @@
+"""Runs as directories: their settings, the one writer and the readers."""

@@ -1,0 +1,70 @@
+"""Runs to train somewhere else, in another process or on another machine."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from carms.lab.runs.settings import Settings
+
+__all__ = ["Executor", "Job", "Outcome", "Work", "attempt", "train_run"]
+
+# Seconds for which a run waits for the process that had it before to let go of it.
+PATIENCE = 60.0
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Job(Generic[Kind]):
+    """Settings of a run, and the directory to train it in."""
+
+    settings: Kind
+    path: Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A job that has ended.
+
+    Attributes:
+        job: what has ended.
+        error: why it failed; None if it did not.
+    """
+
+    job: Job[Any]
+    error: str | None
+
+
+Work = Callable[[Any, Path], object]
+"""Trains a run, given its settings and its directory; a function that other processes can import.
+"""
+
+Executor = Callable[[Work, Sequence[Job[Any]]], Iterator[Outcome | None]]
+"""Gives outcomes as jobs end, and None about once a second, so that the caller can look around."""
+
+
+def train_run(settings: Settings, path: Path) -> None:
+    """Train a run to its end, wherever it stands."""
+    from carms.lab.train.training import Trainer
+
+    Trainer(settings, path).run(patience=PATIENCE)
+
+
+def attempt(work: Work, job: Job[Any]) -> str | None:
+    """Do a job on one thread, in a process that is made for it; give its error, if it has one."""
+    import torch
+
+    from carms.lab.train.signals import InterruptedRunError
+
+    torch.set_num_threads(1)
+    try:
+        work(job.settings, job.path)
+    except InterruptedRunError:
+        # Whoever asked for it wants the process to end, not to begin with the next job.
+        os._exit(128 + signal.SIGTERM)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
