@@ -17,7 +17,7 @@ from carms.lab.data.datasets import Dataset, some_of
 from carms.lab.figures.png import is_whole
 from carms.lab.models.latent import LatentModel
 from carms.lab.runs.reading import read_bounded
-from carms.lab.runs.store import write_atomically
+from carms.lab.runs.writing import write_atomically
 from carms.lab.train.evaluation import binarised
 
 __all__ = ["PANELS", "TITLES", "colour", "draw_images", "read_picture", "save_figure"]

@@ -7,8 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from carms.lab.runs.metrics import Series, read_metrics
 from carms.lab.runs.printable import printable
-from carms.lab.runs.records import Result, Series, read_metrics, read_result, read_settings
+from carms.lab.runs.records import Result, read_result, read_settings
 from carms.lab.runs.settings import Settings
 
 __all__ = ["Gathered", "Run", "gather"]
@@ -61,7 +62,9 @@ def gather(directories: Sequence[Path]) -> Gathered:
     runs = sorted(best.values(), key=lambda run: run.path)
     if not runs:
         given = ", ".join(map(str, directories))
-        raise ValueError(f"there is no run in {given}" + "".join(f"; {one}" for one in problems[:1]))
+        raise ValueError(
+            f"there is no run in {given}" + "".join(f"; {one}" for one in problems[:1])
+        )
     return Gathered(runs, problems)
 
 
