@@ -22,7 +22,7 @@ REASON = 300
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its directory has it; ``result`` is None as long as it is not finished."""
+    """A run as its directory has it; ``result`` is None if the run is not finished."""
 
     path: Path
     settings: Settings
