@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import torch
-from carms.lab.figures.figures import colour
 from contest import Outcome, contest, options, verdict
 from torch import Tensor, nn
 
 from carms import sequences
+from carms.lab.figures.colours import colour
 
 SIZE, MOVES, STARTS, WALKS, EVERY = 6, 10, 8, 16, 20
 STEPS = torch.tensor([[-1, 0], [1, 0], [0, -1], [0, 1]])

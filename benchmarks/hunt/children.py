@@ -26,6 +26,15 @@ PATIENCE, PROCESSOR_SECONDS = 60.0, 15
 # Bytes of address space: a command that reads without end must not take the machine with it.
 MEMORY = 2 * 2**30
 
+# What the commands import when they run, and the first backward pass.
+IMPORTED_LATE = (
+    "carms.lab.figures.curves",
+    "carms.lab.report.page",
+    "carms.lab.sweep.processes",
+    "carms.lab.train.forecast",
+    "torch.fx.experimental.symbolic_shapes",
+)
+
 fork = multiprocessing.get_context("fork")
 
 
@@ -139,8 +148,8 @@ def run(
 
 def prepare() -> None:
     """Import and set, in the process that is forked, what every command would."""
-    # The first backward pass would import it.
-    importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    for module in IMPORTED_LATE:
+        importlib.import_module(module)
     load("digits")
     matplotlib.rcParams["svg.hashsalt"] = "the same in every process"
     os.environ["SOURCE_DATE_EPOCH"] = "0"

@@ -1,6 +1,7 @@
 """Runs of a second, and what is left of them."""
 
 import json
+import sys
 
 from carms.lab.runs.settings import Settings
 from carms.lab.train.training import Trainer
@@ -16,6 +17,10 @@ SMALL = {
     "eval_samples": 3,
     "checkpoint_every": 20,
 }
+COMMAND = [sys.executable, "-m", "carms", "vae", "--out"]
+FLAGS = [
+    text for name, value in SMALL.items() for text in (f"--{name.replace('_', '-')}", str(value))
+]
 TIMINGS = ("milliseconds", "training_seconds", "evaluation_seconds")
 
 
@@ -30,3 +35,23 @@ def outcome(path):
 def train(path, **changes):
     Trainer(Settings(**{**SMALL, **changes}), path).run()
     return outcome(path)
+
+
+def contents(path):
+    """Every file, and every link as a link."""
+    return {
+        one.relative_to(path): one.readlink() if one.is_symlink() else one.read_bytes()
+        for one in path.rglob("*")
+        if one.is_symlink() or one.is_file()
+    }
+
+
+def flip(path, place):
+    """Change one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[place // 8] ^= 1 << place % 8
+    path.write_bytes(data)
+
+
+def damage_by_one_bit(path):
+    flip(path, 8 * path.stat().st_size - 40)

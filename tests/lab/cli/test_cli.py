@@ -117,7 +117,7 @@ def test_the_tables_of_the_paper():
     assert cell("train", task="complete").mean == -58.19
     assert cell("test", network="linear", latents=7) is None
     assert cell("test", network="linear", samples=2) is None
-    assert cell("test", estimator="carms-i", options=("orderings=one",)) is None
+    assert cell("test", estimator="carms-i", options=("orderings=largest-first",)) is None
     assert cell("test", dataset="digits") is None
     assert cell("test", estimator="unord", categories=10, samples=10) is None
     assert cell("test", estimator="unord", categories=10) is not None

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tiny import SIDE, TEST, TINY, TRAIN, idx, sum_of
 
-from carms.lab.data.files import MIRRORS, SOURCES, File, Source, Sum, read_idx, read_mat
+from carms.lab.data.formats import read_idx, read_mat
+from carms.lab.data.sources import MIRRORS, SOURCES, File, Source, Sum
 
 # A key and a certificate of 127.0.0.1 that nothing but these tests trusts.
 CERTIFICATE = Path(__file__).with_name("loopback.pem")

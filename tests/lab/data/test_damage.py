@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tiny import TINY, TRAIN, flipped, idx, mat, put
 
-from carms.lab.data import files
+from carms.lab.data import formats
 from carms.lab.data.datasets import MissingData, load, verify
-from carms.lab.data.files import read_amat, read_idx, read_mat
+from carms.lab.data.formats import read_amat, read_idx, read_mat
 
 
 def test_missing_files_are_all_named_with_what_to_do(tiny_mnist, tmp_path):
@@ -118,7 +118,7 @@ def test_a_small_file_that_unpacks_to_much(tiny_mnist, tmp_path):
 
 
 def test_a_matlab_file_that_unpacks_to_much(monkeypatch):
-    monkeypatch.setattr(files, "MAT_LIMIT", 10**6)
+    monkeypatch.setattr(formats, "MAT_LIMIT", 10**6)
     contents = mat(data=np.zeros((100, 10**6), "uint8"), testdata=MATRIX)
     assert len(contents) < 2 * 10**5
 

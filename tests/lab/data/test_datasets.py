@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from carms.lab.data import datasets, downloads, files
-from carms.lab.data.datasets import NAMES, default_root, fetch, load, verify
-from carms.lab.data.files import MIRRORS, SOURCES
+from carms.lab.data import datasets, downloads, fetching, files, formats, sources
+from carms.lab.data.datasets import NAMES, default_root, load, verify
+from carms.lab.data.fetching import fetch
+from carms.lab.data.sources import MIRRORS, SOURCES
 
 
 def test_names():
@@ -75,7 +76,7 @@ def test_default_root(monkeypatch, tmp_path):
     assert default_root().name == "carms"
 
 
-@pytest.mark.parametrize("module", [files, downloads, datasets])
+@pytest.mark.parametrize("module", [formats, sources, files, datasets, downloads, fetching])
 def test_nothing_heavy_is_imported_before_it_is_needed(monkeypatch, module):
     for heavy in ("pooch", "rich", "scipy", "scipy.io", "sklearn", "sklearn.datasets"):
         monkeypatch.setitem(sys.modules, heavy, None)

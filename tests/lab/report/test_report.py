@@ -100,7 +100,9 @@ def test_a_thousand_runs(tmp_path, capsys):
     [
         Settings(),
         Settings(task="complete", dataset="omniglot", upright=False, seed=3),
-        Settings(estimator="carms-i", options=("orderings=one", "epsilon=0.25"), rate=3e-4),
+        Settings(
+            estimator="carms-i", options=("orderings=largest-first", "epsilon=0.25"), rate=3e-4
+        ),
         Settings(precision="bfloat16", latents=7, samples=4, network="linear", eval_every=5000),
     ],
 )

@@ -70,7 +70,7 @@ def test_only_runs_that_may_be_compared_compete(tmp_path):
         "a": {"estimator": "loorf"},
         "b": {"estimator": "carms-s"},
         "c": {"estimator": "loorf", "steps": 80},
-        "d": {"estimator": "carms-i", "options": ("orderings=one",)},
+        "d": {"estimator": "carms-i", "options": ("orderings=largest-first",)},
     }.items():
         mean = -30 - ord(name) / 1e7
         for seed in range(2):
@@ -82,11 +82,11 @@ def test_only_runs_that_may_be_compared_compete(tmp_path):
     assert found == {
         ("loorf", "steps 40"): True,
         ("carms-s", "steps 40"): False,
-        ("carms-i", "orderings=one, steps 40"): False,
+        ("carms-i", "orderings=largest-first, steps 40"): False,
         ("loorf", "steps 80"): False,
     }
     printed = list(csv.DictReader(to_csv(make_tables(gather([tmp_path]).runs)).splitlines()))
-    assert printed[0]["settings"] == "rate 0.001, orderings=one, steps 40"
+    assert printed[0]["settings"] == "rate 0.001, orderings=largest-first, steps 40"
     assert float(printed[0]["mean"]) == -30 - ord("d") / 1e7
 
 

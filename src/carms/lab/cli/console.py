@@ -1,4 +1,4 @@
-"""What the commands print to."""
+"""The console that the commands print to."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ __all__ = ["PlainConsole"]
 
 
 class PlainConsole(Console):
-    """A console on which text is text: names may hold markup, or escapes for the terminal."""
+    """A console that prints text as it is: names may hold markup, or escapes for the terminal."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(soft_wrap=True, markup=False, emoji=False, **options)

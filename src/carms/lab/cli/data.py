@@ -40,7 +40,7 @@ class DataFetch:
 
     def run(self, console: Console) -> None:
         """Download what is missing and print where everything is."""
-        from carms.lab.data.datasets import fetch
+        from carms.lab.data.fetching import fetch
 
         paths = fetch(self.name, progress=console.is_terminal)
         for path in paths:

@@ -37,7 +37,7 @@ class Report:
         """Gather the runs, write the file, and print what was left out."""
         from carms.lab.report.page import make_page
         from carms.lab.runs.gather import gather
-        from carms.lab.runs.store import write_atomically
+        from carms.lab.runs.writing import write_atomically
 
         out = self.out or Path(f"report.{SUFFIXES[self.format]}")
         gathered = gather(self.directories)

@@ -98,8 +98,8 @@ class Rollouts:
 
 def _train(console: Console, left: Sequence["Job[RolloutSettings]"], workers: int) -> None:
     """Train the runs that are left: a bar for all of them, and a line for each that ends."""
-    from carms.lab.runs.records import last_line
-    from carms.lab.runs.store import RunDirectory
+    from carms.lab.runs.metrics import last_line
+    from carms.lab.runs.records import read_raw_result
     from carms.lab.sweep.processes import in_processes
     from carms.lab.train.rollouts import train
 
@@ -113,7 +113,7 @@ def _train(console: Console, left: Sequence["Job[RolloutSettings]"], workers: in
                 console.print(f"{outcome.job.path.name}: {outcome.error}", highlight=False)
             elif outcome is not None:
                 job = outcome.job
-                result = RunDirectory(job.path, job.settings.to_json()).result
+                result = read_raw_result(job.path)
                 assert result is not None
                 console.print(
                     f"{job.path.name}: {result['reward']:.1%} of held-out digits right, "

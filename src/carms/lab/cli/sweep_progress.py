@@ -34,7 +34,7 @@ def follow(
                 if quiet:
                     console.print(_line(outcome), highlight=False)
             if not quiet:
-                live.update(Group(progress.table(), progress.bar()), refresh=True)
+                live.update(progress.view(), refresh=True)
         if not quiet:
             live.update(progress.bar(), refresh=True)
     return progress.failed
@@ -83,8 +83,13 @@ class _Progress:
         bar.add_task("runs finished", completed=self._finished, total=self._total)
         return bar
 
-    def table(self) -> Table:
-        """The runs that have begun or failed, and the number of the others."""
+    def view(self) -> Group:
+        """The bar, below a table of the runs that have begun or failed."""
+        table = self._table()
+        above = table if table.row_count else str(table.title)
+        return Group(above, self.bar())
+
+    def _table(self) -> Table:
         states = Counter(now.state for now in self._open.values())
         title = (
             f"{self._finished} finished, {states['begun']} begun, "

@@ -52,7 +52,7 @@ class Variance:
 
         from carms.lab.cli.machine import prepare
         from carms.lab.data.datasets import some_of
-        from carms.lab.runs.store import write_json
+        from carms.lab.runs.writing import write_json
         from carms.lab.train.evaluation import binarised
         from carms.lab.train.training import Trainer
         from carms.lab.train.variance import compare_variances

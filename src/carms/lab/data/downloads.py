@@ -1,4 +1,4 @@
-"""Download files, no more of them than expected and no slower than bearable."""
+"""Download one file, with limits on its size and on the time that it takes."""
 
 import threading
 import time
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urljoin
 
-from carms.lab.data.files import Sum
+from carms.lab.data.sources import Sum
 from carms.lab.extras import needed
 
 __all__ = ["download"]
 
 CHUNK = 1 << 16
-# Bytes a second, on average since the beginning, and seconds before that is asked for.
+# The lowest mean rate of a download, in bytes a second, and the seconds before it must be met.
 SLOWEST, GRACE = 1 << 16, 60.0
 
 
@@ -25,8 +25,8 @@ def download(
     """Download a file over https; an error if it is another one, too long, or comes too slowly.
 
     Args:
-        url: of the file.
-        path: where to write it. What is there after an error is worth nothing.
+        url: address of the file.
+        path: where to write it. After an error, what is there cannot be used.
         expected: its size and its checksum.
         on_bytes: is told how many bytes have come with each chunk.
     """

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from carms.lab.data.datasets import Dataset, some_of
 from carms.lab.figures.labels import PICTURES, PictureLabel
 from carms.lab.models.latent import LatentModel
-from carms.lab.runs.store import write_atomically
+from carms.lab.runs.writing import write_atomically
 from carms.lab.train.evaluation import binarised
 
 __all__ = ["draw_images"]

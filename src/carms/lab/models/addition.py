@@ -7,7 +7,7 @@ from torch.nn.functional import gelu, scaled_dot_product_attention
 __all__ = ["BASE", "DIGITS", "Adder", "answers", "digits", "held_out", "problems", "rewards"]
 
 BASE, DIGITS = 4, 3
-# Of the 4,096 prompts, never trained on.
+# Number of prompts, of all 4,096, that are never trained on.
 HELD_OUT = 512
 
 Memory = list[tuple[Tensor, Tensor]]
@@ -32,7 +32,7 @@ def _prompts(numbers: Tensor) -> Tensor:
 
 
 def _shuffled() -> Tensor:
-    """All prompts in one order for everybody: whatever the seed, the same ones are held out."""
+    """All prompts in one order, whatever the seed, so that the same ones are always held out."""
     return torch.randperm(BASE ** (2 * DIGITS), generator=torch.Generator().manual_seed(0))
 
 
@@ -48,7 +48,7 @@ def problems(count: int, stream: torch.Generator) -> Tensor:
 
 
 def answers(prompts: Tensor) -> Tensor:
-    """``[P, DIGITS]``: of ``a + b``, without what is carried beyond the last digit.
+    """``[P, DIGITS]``: the digits of ``a + b``, without what is carried beyond the last one.
 
     Examples:
         >>> answers(torch.tensor([[3, 2, 1, 1, 0, 3]]))  # 123 + 301 = 1030 to the base 4
@@ -98,12 +98,12 @@ class Adder(nn.Module):
         return self.head(self.norm(hidden)), kept
 
     def step(self, tokens: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As [`carms.sequences.rollouts`][] wants it."""
+        """The step that [`carms.sequences.rollouts`][] takes: logits of the next token."""
         logits, memory = self(tokens if memory is None else tokens[:, -1:], memory)
         return logits[:, -1], memory
 
     def log_probs(self, prompts: Tensor, tokens: Tensor) -> Tensor:
-        """``[P, N]``: of the rollouts ``tokens [P, N, DIGITS]``, with their graph."""
+        """Log probabilities ``[P, N]`` of rollouts ``[P, N, DIGITS]``, with their graph."""
         rows = torch.cat((prompts.repeat_interleave(tokens.shape[1], 0), tokens.flatten(0, 1)), 1)
         logits, _ = self(rows[:, :-1])
         chosen = logits[:, -DIGITS:].log_softmax(-1).gather(-1, rows[:, -DIGITS:, None])
@@ -112,7 +112,7 @@ class Adder(nn.Module):
 
     @torch.no_grad()
     def greedy(self, prompts: Tensor) -> Tensor:
-        """``[P, 1, DIGITS]``: the likeliest digit each time."""
+        """``[P, 1, DIGITS]``: answers of the likeliest digit each time."""
         tokens, memory = prompts, None
         for _ in range(DIGITS):
             logits, memory = self.step(tokens, memory)
@@ -134,7 +134,7 @@ class Block(nn.Module):
     def forward(
         self, hidden: Tensor, past: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The same shape again, and the keys and values of all tokens so far."""
+        """Activations of the same shape, and the keys and values of all tokens so far."""
         mixed = self.queries_keys_values(self.before_attention(hidden))
         query, key, value = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if past is not None:

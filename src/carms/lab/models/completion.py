@@ -1,4 +1,4 @@
-"""Structured prediction: the lower half of an image, given the upper one."""
+"""Structured prediction: the lower half of an image, given the upper half."""
 
 import torch
 from torch import Tensor
@@ -15,14 +15,15 @@ HIDDEN = [200]
 class Completion(LatentModel):
     """Pixels of the lower half from categorical variables that are drawn given the upper half.
 
-    Trained on ``E log p(lower | z)``; reported is ``log E p(lower | z)``, the log likelihood.
+    Training maximises ``E log p(lower | z)``; evaluation reports the log likelihood,
+    ``log E p(lower | z)``.
 
     Args:
         shape: ``(D, C)``.
         network: ``"linear"``, one layer each way, or ``"nonlinear"``, with a hidden layer of 200.
-        mean: ``[pixels]`` of the training set: it centres the encoder's input and is where
-            the decoder starts.
-        generator: of the initial weights.
+        mean: ``[pixels]``, mean of the training set: the encoder subtracts it from its input,
+            and the decoder starts from it.
+        generator: random stream of the initial weights.
     """
 
     picture_names = ("completions",)

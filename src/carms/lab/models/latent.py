@@ -1,4 +1,4 @@
-"""What the lab trains: models of images with categorical variables in them."""
+"""Models of images with categorical latent variables."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,10 +18,10 @@ from carms.sampling.independent import independent_samples
 __all__ = ["LatentModel", "perceptron"]
 
 SLOPE = 0.3
-# Samples that are decoded at a time: what is made of them should fit a processor's cache.
+# Number of samples that are decoded at a time, so that the activations fit a processor's cache.
 CHUNK = 20
-# From so many categories on, decoding them is faster than decoding one-hot vectors, unless it is
-# to be differentiated.
+# From this number of categories on, decoding categories is faster than decoding one-hot vectors,
+# if no gradient is needed.
 MANY = 4
 
 
@@ -30,18 +30,18 @@ class LatentModel(nn.Module, ABC):
 
     Args:
         shape: ``(D, C)``.
-        sizes: of the layers of the encoder, from its input to the last before the logits. Those of
-            the decoder are the same, the other way round.
-        mean: ``[pixels]`` of the training set that the decoder is to start from.
-        generator: of the initial weights.
+        sizes: widths of the layers of the encoder, from its input to the last before the logits;
+            the decoder has the same in reverse order.
+        mean: ``[pixels]``, mean of the training set, which the decoder starts from.
+        generator: random stream of the initial weights.
     """
 
     mean: Tensor
-    """Of the pixels that the encoder sees."""
+    """Mean of the pixels that the encoder sees."""
     prior: nn.Parameter | None
     """Logits ``[D, C]`` of the variables where no image is given, if the model has them."""
     picture_names: ClassVar[tuple[str, ...]]
-    """Names of its ``pictures``."""
+    """Names of the pictures that ``pictures`` makes."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class LatentModel(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, images: Tensor) -> Tensor:
-        """``[*batch, D, C]`` of the variables, given images ``[*batch, pixels]``."""
+        """Logits ``[*batch, D, C]`` of the variables, given images ``[*batch, pixels]``."""
 
     @abstractmethod
     def log_weight(self, images: Tensor, logits: Tensor) -> Objective:
-        """A function of vectors ``z [N, *batch, D, C]`` or categories ``[N, *batch, D]``: the mean
-        over z of what it gives is what is maximised, the logarithm of the mean of its exponential
-        what is reported.
+        """The log weight as a function of vectors ``z [N, *batch, D, C]`` or of categories
+        ``[N, *batch, D]``. Training maximises its mean over z; evaluation reports the logarithm of
+        the mean of its exponential.
         """
 
     def objective(self, images: Tensor, logits: Tensor, estimator: Estimator) -> Objective:
@@ -81,7 +81,7 @@ class LatentModel(nn.Module, ABC):
 
     @abstractmethod
     def pictures(self, images: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-        """``[32, pixels]`` worth seeing, by what they are, given 16 images."""
+        """Pictures ``[32, pixels]`` by name, given 16 images."""
 
     def decode(self, z: Tensor) -> Tensor:
         """Logits of pixels ``[..., pixels]`` from vectors ``z [..., D, C]``, one-hot or not, or
@@ -107,7 +107,7 @@ class LatentModel(nn.Module, ABC):
 
     @torch.no_grad()
     def bound(self, images: Tensor, samples: int, generator: torch.Generator) -> Tensor:
-        """``[*batch]``: the logarithm of the mean weight of so many samples, in chunks of them."""
+        """``[*batch]``: the logarithm of the mean weight of samples that are drawn in chunks."""
         logits = self.logits(images)
         log_weight = self.log_weight(images, logits)
         probs = softmax(logits)

@@ -11,7 +11,8 @@ __all__ = ["log_likelihood"]
 
 
 def log_likelihood(pixels: Tensor, images: Tensor) -> Tensor:
-    """``[N, *batch]``: of ``images [*batch, P]``, zeros and ones, given logits ``pixels``.
+    """Log likelihood ``[N, *batch]`` of ``images [*batch, P]``, zeros and ones, given the logits
+    ``pixels``.
 
     Examples:
         >>> log_likelihood(torch.zeros(1, 2, 3), torch.ones(2, 3))

@@ -20,9 +20,9 @@ class DiscreteVae(LatentModel):
         shape: ``(D, C)``.
         network: ``"linear"``, one layer each way, or ``"nonlinear"``, with two hidden layers of
             200.
-        mean: ``[pixels]`` of the training set: it centres the encoder's input and is where
-            the decoder starts.
-        generator: of the initial weights.
+        mean: ``[pixels]``, mean of the training set: the encoder subtracts it from its input,
+            and the decoder starts from it.
+        generator: random stream of the initial weights.
     """
 
     prior: nn.Parameter

@@ -1,4 +1,4 @@
-"""The command that makes a run."""
+"""The command line that trains a run."""
 
 import shlex
 from dataclasses import fields
@@ -10,7 +10,7 @@ __all__ = ["command_of"]
 
 
 def command_of(settings: Settings, out: Path) -> str:
-    """As it would be typed in a shell, without what goes without saying.
+    """The command as it would be typed in a shell, without flags that have their default.
 
     Examples:
         >>> command_of(Settings(dataset="digits", upright=False, rate=1e-3), Path("my run"))

@@ -7,8 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from carms.lab.runs.metrics import Series, read_metrics
 from carms.lab.runs.printable import printable
-from carms.lab.runs.records import Result, Series, read_metrics, read_result, read_settings
+from carms.lab.runs.records import Result, read_result, read_settings
 from carms.lab.runs.settings import Settings
 
 __all__ = ["Gathered", "Run", "gather"]
@@ -21,7 +22,7 @@ REASON = 300
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its directory has it; ``result`` is None as long as it is not finished."""
+    """A run as its directory has it; ``result`` is None if the run is not finished."""
 
     path: Path
     settings: Settings

@@ -1,10 +1,10 @@
-"""Text from elsewhere, made safe to show."""
+"""Make text from untrusted files safe to show."""
 
 __all__ = ["printable"]
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    r"""The text in one line, of at most ``limit`` letters, with escapes for what is not printed.
+    r"""The text in one line of at most ``limit`` characters, with escapes for unprintable ones.
 
     Control characters would command the terminal, lone surrogates cannot be encoded.
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from carms.lab.runs.records import last_line, read_result
+from carms.lab.runs.metrics import last_line
+from carms.lab.runs.records import read_result
 from carms.lab.runs.settings import Settings
 
 __all__ = ["Standing", "standing"]

@@ -7,9 +7,16 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OBJECT_LIMIT", "open_regular", "parse_object", "read_bounded"]
+__all__ = [
+    "OBJECT_LIMIT",
+    "open_regular",
+    "parse_object",
+    "read_bounded",
+    "read_if_there",
+    "read_object",
+]
 
-# Bytes of a file that holds one JSON object.
+# The largest file, in bytes, that is read as one JSON object.
 OBJECT_LIMIT = 1 << 20
 
 
@@ -38,6 +45,16 @@ def read_bounded(path: Path, limit: int) -> bytes:
         return file.read(os.fstat(file.fileno()).st_size)
 
 
+def read_if_there(path: Path, limit: int) -> bytes | None:
+    """The contents of a file; None if there is no file, an error that names it otherwise."""
+    try:
+        return read_bounded(path, limit)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OSError(error.errno, f"cannot read {path}: {error.strerror}") from error
+
+
 def parse_object(text: bytes) -> dict[str, Any]:
     """Make a dictionary of the text of a JSON object."""
     try:
@@ -47,3 +64,14 @@ def parse_object(text: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("it is no object")
     return found
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object of a file; None if there is no file, an error that names it otherwise."""
+    data = read_if_there(path, OBJECT_LIMIT)
+    if data is None:
+        return None
+    try:
+        return parse_object(data)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error

@@ -1,54 +1,34 @@
-"""What the files of a run say, checked against what a run writes."""
+"""Read the files of a run, as its writer wants them and as checked records for everybody else."""
 
+import json
 import os
-from array import array
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from hashlib import file_digest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from carms.lab.runs.reading import OBJECT_LIMIT, open_regular, parse_object, read_bounded
+from carms.lab.runs.metrics import METRICS_LIMIT, number
+from carms.lab.runs.reading import (
+    OBJECT_LIMIT,
+    parse_object,
+    read_bounded,
+    read_if_there,
+    read_object,
+)
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.sums import Sums, sha256
 
 __all__ = [
     "PARTS",
-    "Metrics",
     "Result",
-    "Series",
-    "last_line",
-    "read_metrics",
+    "read_config",
+    "read_lines",
+    "read_raw_metrics",
+    "read_raw_result",
     "read_result",
     "read_settings",
 ]
 
 PARTS = ("train", "test")
-METRICS = ("objective", "test_bound", "gradient_variance", "milliseconds")
-# Those that every line of training has.
-REQUIRED = ("objective", "milliseconds")
-# Bytes of all metrics, and of one line of them.
-METRICS_LIMIT, LINE_LIMIT = 1 << 30, 1 << 16
-# Sums and squares of numbers up to this one are finite, and axes can show them.
-LARGEST = 1e100
-# Bad lines after which the rest is not worth its time.
-BAD_LIMIT = 1000
-
-
-class Series(NamedTuple):
-    """A metric as it was logged."""
-
-    steps: "array[int]"
-    values: "array[float]"
-
-
-class Metrics(NamedTuple):
-    """The good lines of ``metrics.jsonl``; of the bad ones, how many and what is wrong first."""
-
-    series: dict[str, Series]
-    bad: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -62,101 +42,62 @@ class Result:
 
 def read_settings(directory: Path) -> Settings:
     """Read ``config.json``."""
-    return Settings.from_json(_read_object(directory, "config.json"))
+    return Settings.from_json(_checked_object(directory, "config.json"))
 
 
 def read_result(directory: Path, settings: Settings) -> Result | None:
     """Read ``result.json``; None if there is none, because the run is not finished."""
     try:
-        row = _read_object(directory, "result.json")
+        row = _checked_object(directory, "result.json")
     except FileNotFoundError:
         return None
     if row.get("step") != settings.steps:
         raise ValueError(f"step {row.get('step')!r} of {settings.steps}")
-    likelihood = {part: _number(row, f"{part}_log_likelihood") for part in PARTS}
+    likelihood = {part: number(row, f"{part}_log_likelihood") for part in PARTS}
     versions = row.get("versions")
     if not isinstance(versions, dict):
         raise ValueError(f"versions is {versions!r}")
     named = {name: str(value) for name, value in versions.items()}
-    return Result(likelihood, _number(row, "training_seconds"), named)
+    return Result(likelihood, number(row, "training_seconds"), named)
 
 
-def _read_object(directory: Path, name: str) -> dict[str, Any]:
+def _checked_object(directory: Path, name: str) -> dict[str, Any]:
     data = read_bounded(directory / name, OBJECT_LIMIT)
     Sums(directory).check(name, sha256(data))
     return parse_object(data)
 
 
-def read_metrics(directory: Path, steps: int) -> Metrics:
-    """Read ``metrics.jsonl`` of a run of that many steps; there need not be one."""
+def read_config(directory: Path) -> dict[str, Any] | None:
+    """The settings in ``config.json`` as they are; None if there is no such file."""
+    return read_object(directory / "config.json")
+
+
+def read_raw_result(directory: Path) -> dict[str, Any] | None:
+    """What ``result.json`` has, of any kind of run; None if there is no such file."""
+    path = directory / "result.json"
+    data = read_if_there(path, OBJECT_LIMIT)
+    if data is None:
+        return None
     try:
-        with open_regular(directory / "metrics.jsonl", METRICS_LIMIT) as file:
-            Sums(directory).check("metrics.jsonl", file_digest(file, "sha256").hexdigest())
-            file.seek(0)
-            return _metrics(iter(partial(file.readline, LINE_LIMIT + 1), b""), steps)
-    except FileNotFoundError:
-        return _metrics((), steps)
-    except (OSError, ValueError) as error:
-        return _metrics((), steps)._replace(bad=1, reason=str(error))
+        Sums(directory).check(path.name, sha256(data))
+        return parse_object(data)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is damaged: {error}; remove it to evaluate the run again"
+        ) from error
 
 
-def _metrics(lines: Iterable[bytes], steps: int) -> Metrics:
-    series = {name: Series(array("q"), array("d")) for name in METRICS}
-    bad, reason, last = 0, "", 0
-    for number, text in enumerate(lines, 1):
-        try:
-            line = _line(text, steps, REQUIRED)
-            step = int(line.pop("step"))
-            if step <= last:
-                raise ValueError(f"step {step} after step {last}")
-        except ValueError as error:
-            bad += 1
-            reason = reason or f"line {number}: {error}"
-            if bad == BAD_LIMIT:
-                return Metrics(series, bad, f"{reason}; nothing is read after line {number:,}")
-            continue
-        last = step
-        for name, value in line.items():
-            series[name].steps.append(step)
-            series[name].values.append(value)
-    return Metrics(series, bad, reason)
-
-
-def last_line(directory: Path, steps: int, required: Sequence[str] = REQUIRED) -> dict[str, float]:
-    """Read the last good line of metrics, which another process may be adding to; empty if there
-    is none near the end.
-    """
+def read_raw_metrics(directory: Path) -> list[dict[str, Any]]:
+    """The lines of ``metrics.jsonl``, of any kind of run."""
+    lines = read_lines(directory)
     try:
-        with open_regular(directory / "metrics.jsonl", METRICS_LIMIT) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LINE_LIMIT))
-            texts = file.read(LINE_LIMIT).split(b"\n")
-    except (OSError, ValueError):
-        return {}
-    # What follows the last end of a line is not whole yet.
-    for text in reversed(texts[:-1]):
-        try:
-            return _line(text, steps, required)
-        except ValueError:
-            continue
-    return {}
+        if os.path.lexists(directory / "result.json"):
+            Sums(directory).check("metrics.jsonl", sha256(lines))
+        return [json.loads(line) for line in lines.splitlines()]
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{directory / 'metrics.jsonl'} is damaged: {error}") from error
 
 
-def _line(text: bytes, steps: int, required: Sequence[str]) -> dict[str, float]:
-    """The step and the known metrics of a line."""
-    if len(text) > LINE_LIMIT:
-        raise ValueError(f"it has more than {LINE_LIMIT:,} bytes")
-    row = parse_object(text)
-    step = row.get("step")
-    if type(step) is not int or not 0 <= step <= steps:
-        raise ValueError(f"step {step!r} of {steps}")
-    present = [name for name in METRICS if row.get(name) is not None]
-    names = dict.fromkeys((*present, *required))
-    return {"step": step} | {name: _number(row, name) for name in names}
-
-
-def _number(row: dict[str, Any], name: str) -> float:
-    value: Any = row.get(name)
-    if type(value) not in (int, float) or not abs(value) <= LARGEST:
-        raise ValueError(f"{name} is {value!r}" if name in row else f"it has no {name}")
-    return float(value)
+def read_lines(directory: Path) -> bytes:
+    """The bytes of ``metrics.jsonl``; none if there is no such file."""
+    return read_if_there(directory / "metrics.jsonl", METRICS_LIMIT) or b""

@@ -9,15 +9,15 @@ from carms.lab.runs.reading import read_bounded
 __all__ = ["NAME", "Sums", "sha256"]
 
 NAME = "SHA256SUMS"
-# Bytes of the file.
+# The largest size of the file in bytes.
 _LIMIT = 1 << 16
 
 
 class Sums:
-    """What ``SHA256SUMS`` of a directory says; nothing where there is no such file.
+    """The checksums in ``SHA256SUMS`` of a directory; none if there is no such file.
 
     Args:
-        directory: of the run.
+        directory: directory of the run.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -29,7 +29,7 @@ class Sums:
         self._known = {name: found for found, _, name in lines}
 
     def check(self, name: str, found: str) -> None:
-        """Raise if a file does not have the checksum that it was written with."""
+        """Raise if the checksum of a file is not the recorded one."""
         if self._known.get(name, found) != found:
             raise ValueError(f"its checksum is not the one in {NAME}")
 

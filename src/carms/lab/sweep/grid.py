@@ -1,4 +1,4 @@
-"""Grids of runs: every combination of what is listed."""
+"""Grids of runs: every combination of listed settings."""
 
 import itertools
 import math
@@ -28,12 +28,13 @@ NAMED: dict[str, list[dict[str, Any]]] = {
         {"task": "complete", "dataset": "omniglot", "upright": False, **_PAPER},
     ],
 }
-"""Those of the paper's tables."""
+"""The grids of the paper's tables."""
 
-# The most runs of a grid, and bytes of its file: a key of n parts takes n^2 of memory to parse.
+# The largest number of runs of a grid, and of bytes of its file: parsing a key of n parts takes
+# memory of n^2.
 RUNS, BYTES = 10_000, 1 << 14
 
-# What names a run; everything else appears in its name only where it is not the default.
+# Settings that are part of the name of every run; others only if they are not the default.
 _NAMING = ("task", "dataset", "network", "categories", "estimator")
 
 
@@ -64,7 +65,7 @@ def read_grid(source: str) -> list[Settings]:
 
 
 def expand(grid: dict[str, Any]) -> list[Settings]:
-    """Every combination, all of them checked.
+    """The settings of every combination, all of them checked.
 
     Examples:
         >>> [run.seed for run in expand({"estimator": "loorf", "seed": [3, 4]})]
@@ -95,7 +96,10 @@ def expand(grid: dict[str, Any]) -> list[Settings]:
 
 
 def _axes(grid: dict[str, Any]) -> dict[str, Any]:
-    """Options are a list by nature: a list of them is one value, a list of lists several."""
+    """The grid with its options as a list of tuples.
+
+    Options are a list by themselves: a list of them is one value, a list of lists is several.
+    """
     options = grid.get("options")
     if not isinstance(options, list):
         return grid
@@ -104,7 +108,7 @@ def _axes(grid: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_name(settings: Settings) -> str:
-    """A name for the directory of a run, readable and its own.
+    """A readable name for the directory of a run, different for different settings.
 
     Examples:
         >>> run_name(Settings(network="linear", categories=3, steps=100, seed=2))
@@ -112,11 +116,11 @@ def run_name(settings: Settings) -> str:
     """
     parts = [str(getattr(settings, name)) for name in _NAMING]
     parts.append(f"seed={settings.seed}")
-    usual = Settings()
+    defaults = Settings()
     others = [field.name for field in fields(Settings) if field.name not in (*_NAMING, "seed")]
     for name in others:
         value = getattr(settings, name)
-        if value != getattr(usual, name):
+        if value != getattr(defaults, name):
             parts.append(f"{name}={_plain(value)}")
     return "-".join(parts)
 

@@ -12,12 +12,14 @@ FIELDS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Adam:
-    """``torch.optim.Adam(parameters, rate, eps=1e-7, fused=True)``, bit for bit: the bookkeeping
-    around its kernel takes a twentieth of a step of a small model.
+    """The optimiser ``torch.optim.Adam(parameters, rate, eps=1e-7, fused=True)``, bit for bit.
+
+    It leaves out the bookkeeping around the kernel, which takes a twentieth of a step of a small
+    model.
 
     Args:
         parameters: what to optimise; those without a gradient are left alone.
-        rate: of learning.
+        rate: learning rate.
     """
 
     def __init__(self, parameters: Iterable[Tensor], rate: float) -> None:
@@ -34,7 +36,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Go against the gradients that the parameters have."""
+        """Change the parameters against their gradients."""
         found = [one for one in self._all if one[0].grad is not None]
         if not found:
             return
@@ -58,7 +60,7 @@ class Adam:
         )
 
     def state(self) -> dict[str, Tensor]:
-        """What it remembers, by the number of the parameter and the name of the field."""
+        """The state, by the number of the parameter and the name of the field."""
         return {
             f"{number}.{field}": value
             for number, (_, *values) in enumerate(self._all)
@@ -66,6 +68,6 @@ class Adam:
         }
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Remember what ``state`` gave."""
+        """Go back to what ``state`` gave."""
         for name, value in self.state().items():
             value.copy_(state[name])

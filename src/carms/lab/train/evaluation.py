@@ -11,9 +11,9 @@ from carms.lab.models.latent import LatentModel
 __all__ = ["OnPart", "binarised", "evaluate", "mean_bound"]
 
 OnPart = Callable[[int, int], None]
-"""Is told how many images are done, and of how many."""
+"""Is told the number of images that are done, and the number of all."""
 
-# Images that are evaluated at a time.
+# Number of images that are evaluated at a time.
 CHUNK = 50
 
 
@@ -32,7 +32,7 @@ def mean_bound(
     seed: int,
     on_part: OnPart = lambda done, total: None,
 ) -> tuple[float, float]:
-    """The bound over a data set with its Monte Carlo standard error."""
+    """The mean bound over a data set, with its Monte Carlo standard error."""
     device = model.mean.device
     stream = torch.Generator(device).manual_seed(seed)
     found: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""How long a run will take."""
+"""Predict how long a run will take."""
 
 import tempfile
 import time
@@ -15,16 +15,16 @@ from carms.lab.train.training import Trainer
 
 __all__ = ["predicted_seconds"]
 
-# Of a measurement.
+# Steps before a measurement, steps of a measurement, and samples of an evaluation.
 WARM_UP, STEPS, SAMPLES = 3, 10, 20
-# Images of a training and a test set, and pixels of an image.
+# Number of images of the training and the test set together, and of pixels of an image.
 _SIZES = {"omniglot": (31_070, 784), "digits": (1597, 64)}
 _USUAL_SIZE = (60_000, 784)
 
 
 def predicted_seconds(settings: Settings) -> tuple[float, float]:
-    """Of a step and of the evaluation at the end, on one thread of this machine, by measurement on
-    images that show nothing.
+    """Seconds of a step, and of the evaluation at the end, on one thread of this machine; measured
+    on images of noise.
     """
     count, pixels = _SIZES.get(settings.dataset, _USUAL_SIZE)
     source = torch.Generator().manual_seed(0)

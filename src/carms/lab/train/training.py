@@ -17,8 +17,10 @@ from carms.estimators.families.score_function import ScoreFunction
 from carms.lab.data.datasets import Dataset, some_of
 from carms.lab.figures.images import draw_images
 from carms.lab.figures.png import read_picture
+from carms.lab.runs.checkpoints import Checkpoint
+from carms.lab.runs.records import read_config
 from carms.lab.runs.settings import Settings
-from carms.lab.runs.store import Checkpoint, RunDirectory
+from carms.lab.runs.store import RunDirectory
 from carms.lab.train.evaluation import OnPart, evaluate, mean_bound
 from carms.lab.train.events import event_writer
 from carms.lab.train.learner import Learner
@@ -63,7 +65,7 @@ class Trainer(Learner):
         path: Path, device: torch.device | str = "cpu", step: int | None = None
     ) -> "Trainer":
         """The run in a directory, as its last good checkpoint has it, or the one of a step."""
-        config = RunDirectory.config_of(path)
+        config = read_config(path)
         if config is None:
             raise ValueError(f"there is no run in {path}")
         settings = Settings.from_json(config)

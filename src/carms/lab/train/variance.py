@@ -1,4 +1,4 @@
-"""How much a gradient varies: estimators compared at the same parameters and images."""
+"""Variance of gradient estimators at the same parameters and images."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ __all__ = [
     "gradients",
 ]
 
-# Groups of repetitions whose variances tell how exact their mean is.
+# Number of groups of repetitions; the spread of their variances gives the standard error.
 GROUPS = 10
 
 
@@ -30,12 +30,12 @@ class Measured:
     """Variance of the gradients of one estimator.
 
     Attributes:
-        estimator: its name.
-        samples: how many it draws per gradient.
-        variance: of the gradient of the mean objective of an image with respect to its logits,
-            summed over the logits, mean over the images.
-        error: its standard error.
-        milliseconds: for a gradient of all images.
+        estimator: name of the estimator.
+        samples: number of samples of a gradient.
+        variance: variance of the gradient of the mean objective of an image with respect to its
+            logits, summed over the logits, mean over the images.
+        error: standard error of the variance.
+        milliseconds: time of a gradient of all images.
     """
 
     estimator: str
@@ -55,11 +55,11 @@ def compare_variances(
     """Measure one estimator after the other, over independent repetitions of the gradient.
 
     Args:
-        model: with the parameters at which to measure.
-        images: whose gradients are taken.
-        estimators: names, and the number of samples of each.
-        repetitions: number of gradients.
-        seed: of the random numbers, the same for all.
+        model: model with the parameters at which to measure.
+        images: images whose gradients are taken.
+        estimators: names of the estimators, and the number of samples of each.
+        repetitions: number of gradients of each.
+        seed: seed of the random numbers, the same for all.
     """
     for name, samples in estimators.items():
         estimator = carms.make(name, samples=samples)
@@ -97,10 +97,10 @@ def gradients(
 ) -> Iterator[Tensor]:
     """Independent gradients ``[images, D, C]`` with respect to the logits of the same images.
 
-    An estimator that learns keeps its state.
+    The state of an estimator that learns does not change.
     """
     logits = model.logits(images).detach()
-    with _learning_nothing(estimator):
+    with _frozen(estimator):
         for _ in range(repetitions):
             leaf = logits.clone().requires_grad_()
             value = estimator.expectation(model.objective(images, leaf, estimator), leaf, stream)
@@ -111,8 +111,9 @@ def gradients(
 def contribution_variance(
     estimator: ScoreFunction, model: LatentModel, images: Tensor, stream: torch.Generator
 ) -> float:
-    """As in the paper: over the contributions of the samples of one gradient. It leaves out that
-    they depend on each other, which is what CARMS lives on.
+    """Variance as the paper measures it: over the contributions of the samples of one gradient.
+
+    It neglects that the samples depend on each other, by which CARMS gains.
     """
     logits = model.logits(images)
     draw = estimator.sample(logits, stream)
@@ -121,8 +122,8 @@ def contribution_variance(
 
 
 @contextmanager
-def _learning_nothing(estimator: Estimator) -> Iterator[None]:
-    """Estimators with a state keep it."""
+def _frozen(estimator: Estimator) -> Iterator[None]:
+    """Keep the state of an estimator as it is."""
     before = estimator.training
     estimator.eval()
     try:

@@ -1,0 +1,47 @@
+"""Write files so that a reader finds all of a file or nothing."""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["as_json", "open_no_link", "write_atomically", "write_json"]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write all of a file or nothing; it is on disk when this returns. A link is replaced."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        # A file that is made anew is nobody's link.
+        partial.unlink(missing_ok=True)
+        with partial.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a file of JSON atomically."""
+    write_atomically(path, as_json(data))
+
+
+def as_json(data: Mapping[str, Any]) -> bytes:
+    """The contents of a file of JSON; an error for a number that is not finite."""
+    return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
+
+
+def open_no_link(path: str, flags: int) -> int:
+    """Open a file as ``open`` asks for it, but follow no link: the ``opener`` of ``open``."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)

@@ -1,0 +1,46 @@
+"""Grids of runs."""
+
+import pytest
+
+from carms.lab.sweep.grid import expand, read_grid, run_name
+
+
+def test_the_grids_of_the_paper():
+    for name, count in (("paper-vae", 450), ("paper-complete", 225)):
+        runs = read_grid(name)
+        assert len({run_name(run) for run in runs}) == count
+        assert all(run.steps == 10**6 for run in runs)
+
+
+def test_options_are_lists_by_nature():
+    one = expand({"estimator": "carms-i", "options": ["orderings=largest-first", "epsilon=0.1"]})
+    assert [run.options for run in one] == [("orderings=largest-first", "epsilon=0.1")]
+    two = expand({"estimator": "carms-i", "options": [["orderings=largest-first"], []]})
+    assert [run.options for run in two] == [("orderings=largest-first",), ()]
+
+
+GIGANTIC = "".join(f"{name} = {[*range(2, 1002)]}\n" for name in ("categories", "seed", "batch"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour = 1", "there is no setting colour"),
+        ("seed = []", "a list in it is empty"),
+        ("seed = [1, 1]", "the same run twice"),
+        ("steps = 0", "steps must be at least 1"),
+        ("estimator = 'lorf'", "did you mean loorf"),
+        ("options = ['colour=red']", "carms-s has no option colour"),
+        ("seed = ", "Invalid value"),
+        pytest.param(GIGANTIC, "has 1,000,000,000 runs, more than 10,000", id="many runs"),
+        pytest.param("seed = " + "[" * 5000, "nested too deeply", id="deep"),
+        pytest.param("seed" + ".a" * 10**5 + " = 1", "more than 16,384 bytes", id="large"),
+    ],
+)
+def test_a_bad_grid_is_one_error(tmp_path, text, message):
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_grid(str(path))
+    with pytest.raises(ValueError, match="or a TOML file"):
+        read_grid("nothing.toml")

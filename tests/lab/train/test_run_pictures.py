@@ -1,0 +1,95 @@
+"""The pictures of a run."""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+
+import pytest
+from small_runs import COMMAND, FLAGS, SMALL, outcome, train
+
+from carms.lab.data.datasets import load
+from carms.lab.report.blocks import make_blocks
+from carms.lab.report.pictures import embed_pictures
+from carms.lab.runs.gather import gather
+from carms.lab.runs.settings import Settings
+from carms.lab.runs.store import RunDirectory
+from carms.lab.train.training import Trainer
+
+PICTURES = ("reconstructions.png", "samples.png")
+
+
+def test_pictures_are_there_before_the_result(finished, run, monkeypatch):
+    for name in PICTURES:
+        (run / name).unlink()
+
+    def killed(self, result):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunDirectory, "finish", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(run)
+    monkeypatch.undo()
+    for name in PICTURES:
+        assert (run / name).read_bytes() == (finished / name).read_bytes()
+    assert train(run) == outcome(finished)
+
+
+def test_pictures_of_a_finished_run_are_drawn_again(finished, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    trainer = Trainer(Settings(**SMALL), path)
+    assert trainer.draw_missing() == []
+    (path / "samples.png").unlink()
+    os.truncate(path / "reconstructions.png", 400)
+    assert [one.name for one in trainer.draw_missing()] == [*PICTURES]
+    assert {name: (path / name).read_bytes() for name in PICTURES} == {
+        name: (finished / name).read_bytes() for name in PICTURES
+    }
+    (path / "samples.png").unlink()
+    shutil.rmtree(path / "checkpoints")
+    with pytest.warns(UserWarning, match="no checkpoint from which to draw"):
+        assert trainer.draw_missing() == []
+
+
+def test_pictures_of_a_small_test_set(tmp_path):
+    data = load("digits")
+    few = dataclasses.replace(data, test=data.test[:5])
+    Trainer(Settings(**SMALL), tmp_path / "run", data=few).run()
+    assert (tmp_path / "run" / "samples.png").exists()
+
+
+@pytest.mark.parametrize("task", ["vae", "complete"])
+def test_pictures_have_the_names_that_are_said(tmp_path, task):
+    trainer = Trainer(Settings(**SMALL, task=task), tmp_path / "run")
+    images = trainer.data.test[:16].div(255)
+    assert trainer.model.picture_names == (*trainer.model.pictures(images, trainer.stream),)
+
+
+def test_a_torn_or_linked_picture_is_not_embedded(finished, tmp_path):
+    path = tmp_path / "runs" / "one"
+    shutil.copytree(finished, path)
+
+    def embedded():
+        return embed_pictures(make_blocks(gather([path]).runs)).count("<img ")
+
+    assert embedded() == 2
+    os.truncate(path / "samples.png", 400)
+    assert embedded() == 1
+    (path / "reconstructions.png").unlink()
+    (path / "reconstructions.png").symlink_to(finished / "reconstructions.png")
+    assert embedded() == 0
+
+
+def test_a_finished_run_says_so_and_draws_what_is_missing(tmp_path):
+    train(tmp_path / "run")
+    picture = tmp_path / "run" / "samples.png"
+    before = picture.read_bytes()
+    picture.unlink()
+    done = subprocess.run(
+        [*COMMAND, tmp_path / "run", *FLAGS], capture_output=True, text=True, check=True
+    )
+    assert "is finished" in done.stdout
+    assert "test log likelihood" in done.stdout
+    assert "drawn again: " in done.stdout
+    assert picture.read_bytes() == before
