@@ -1,0 +1,78 @@
+"""Train one run of the contest."""
+
+import math
+import time
+from pathlib import Path
+
+import torch
+
+from carms.lab.contest.results import Result, Run, add_result, read_results
+from carms.lab.contest.task import Judged, Task
+from carms.lab.contest.tasks import TASKS
+
+__all__ = ["seconds_of_run", "train", "work"]
+
+# Steps of a measurement of time.
+WARM_UP, MEASURED = 2, 8
+
+
+def train(task: Task, run: Run) -> Result:
+    """Train a run to its end, or until it diverges.
+
+    At every judgement the model with the best validation score so far counts: early stopping.
+    """
+    with torch.random.fork_rng(devices=[]):
+        # Some learned estimators draw their first parameters from the global stream.
+        torch.manual_seed(run.seed)
+        return _train(task, run)
+
+
+def _train(task: Task, run: Run) -> Result:
+    learner = task.start(task.find(run.estimator), run.rate, run.seed)
+    seconds, scores, best = 0.0, list[float](), None
+    for step in range(1, task.steps + 1):
+        started = time.process_time()
+        try:
+            value = learner.step()
+        except FloatingPointError as error:
+            return Result(run, seconds, tuple(scores), f"diverged: {error}")
+        except (ValueError, RuntimeError) as error:
+            return Result(run, seconds, tuple(scores), f"{type(error).__name__}: {error}")
+        seconds += time.process_time() - started
+        if not math.isfinite(value):
+            text = f"diverged: the objective is {value} at step {step}"
+            return Result(run, seconds, tuple(scores), text)
+        if step % task.judge_every == 0:
+            best = _better(task, learner.judge(), best)
+            scores.append(best.validation if run.kind == "trial" else best.test)
+    return Result(run, seconds, tuple(scores))
+
+
+def _better(task: Task, new: Judged, best: Judged | None) -> Judged:
+    if best is None:
+        return new
+    sign = 1 if task.higher_wins else -1
+    return new if sign * new.validation > sign * best.validation else best
+
+
+def work(name: str, run: Run, path: Path) -> None:
+    """Train a run of a task, and put what came of it into the file of the task.
+
+    A run that fails is a result, too.
+    """
+    if run not in read_results(path, TASKS[name]):
+        add_result(path, TASKS[name], train(TASKS[name], run))
+
+
+def seconds_of_run(task: Task, estimator: str) -> float:
+    """Processor time of a run of an entry, by a measurement of a few steps and a judgement."""
+    learner = task.start(task.find(estimator), task.rates[0], 0)
+    for _ in range(WARM_UP):
+        learner.step()
+    started = time.process_time()
+    for _ in range(MEASURED):
+        learner.step()
+    step = (time.process_time() - started) / MEASURED
+    started = time.process_time()
+    learner.judge()
+    return step * task.steps + (time.process_time() - started) * len(task.judged_steps)
