@@ -170,7 +170,7 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     dry = output(Sweep("contest/made-up", out, dry_run=True))
     assert "0 of 48 runs are there" in dry
     assert "absent: not applicable, it is not for this" in dry
-    assert "hours on one core are left" in dry
+    assert "made-up: 0 seconds on one core\n" in dry
     assert not out.exists()
     output(Sweep("contest/made-up", out))
     results = read_results(out / "made-up.csv", TASK)

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from carms.lab.cli.sweep_progress import duration
 from carms.lab.contest import html, markdown
 from carms.lab.contest.contest import read_contest
 from carms.lab.contest.machine import note_machine
@@ -33,6 +34,7 @@ def run_contest(console: Console, grid: str, out: Path, dry_run: bool, executor:
         dry_run: only tell what is missing, and how long it takes.
         executor: does the jobs.
     """
+    seconds = 0.0
     for task in _chosen(grid):
         absent = [str(path) for path, state in _files(task) if state != "good"]
         results = read_results(results_path(out, task), task)
@@ -41,9 +43,11 @@ def run_contest(console: Console, grid: str, out: Path, dry_run: bool, executor:
         if absent:
             console.print(f"{task.name}: left out, there is no {', '.join(absent)}")
         elif dry_run:
-            _estimate(console, task, results)
+            seconds += _estimate(console, task, results)
         else:
             _run_task(console, task, out, executor)
+    if dry_run:
+        console.print(f"{duration(seconds)} on one core in all, by a few measured steps of each")
 
 
 def _chosen(grid: str) -> Sequence[Task]:
@@ -57,24 +61,25 @@ def _files(task: Task) -> list[tuple[Path, str]]:
     return list(verify(task.dataset)) if task.dataset else []
 
 
-def _estimate(console: Console, task: Task, results: dict[Run, Result]) -> None:
-    """Tell how long the runs of each entry take on one core."""
+def _estimate(console: Console, task: Task, results: dict[Run, Result]) -> float:
+    """Tell how long the runs of each entry take, and give the seconds of those that are left."""
     torch.set_num_threads(1)
-    hours = 0.0
+    left = 0.0
     per_entry = expected_runs(task) // sum(not entry.reason for entry in task.entries())
     for entry in task.entries():
         if entry.reason:
             console.print(f"  {entry.name}: not applicable, {entry.reason}", highlight=False)
             continue
-        done = sum(run.estimator == entry.name for run in results)
-        seconds = seconds_of_run(task, entry.name)
-        hours += seconds * (per_entry - done) / 3600
+        runs = per_entry - sum(run.estimator == entry.name for run in results)
+        seconds = seconds_of_run(task, entry.name) if runs else 0.0
+        left += runs * seconds
         console.print(
-            f"  {entry.name}: {per_entry - done} runs of {seconds:.1f} seconds, "
-            f"{entry.evaluations:g} evaluations",
+            f"  {entry.name}: {runs} runs of {seconds:.1f} seconds with {entry.evaluations:g} "
+            "evaluations for a step",
             highlight=False,
         )
-    console.print(f"{task.name}: {hours:.2f} hours on one core are left", highlight=False)
+    console.print(f"{task.name}: {duration(left)} on one core", highlight=False)
+    return left
 
 
 def _run_task(console: Console, task: Task, out: Path, executor: Executor) -> None:

@@ -37,8 +37,8 @@ class Result:
     Attributes:
         run: what was trained.
         seconds: processor time of all its training steps, judgements aside.
-        scores: after each of the task's ``judged_steps``: of a final run the test score of the
-            model with the best validation score so far, of a trial that validation score.
+        scores: of a final run, after each of the task's ``judged_steps``, the test score of the
+            model with the best validation score so far; of a trial, its best validation score.
         error: why it failed, for instance because it diverged; empty if it did not.
     """
 
@@ -94,7 +94,8 @@ def _text(task: Task, results: Iterable[Result]) -> str:
     for result in sorted(results, key=_order):
         run = result.run
         scores = [f"{score:.5g}" for score in result.scores]
-        scores += [""] * (len(task.judged_steps) - len(scores))
+        blanks = [""] * (len(task.judged_steps) - len(scores))
+        scores = [*blanks, *scores] if run.kind == "trial" else [*scores, *blanks]
         start = run.kind, run.estimator, f"{run.rate:g}", run.seed, f"{result.seconds:.4g}"
         writer.writerow([*start, result.error, *scores])
     return text.getvalue()

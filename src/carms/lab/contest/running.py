@@ -29,30 +29,32 @@ def train(task: Task, run: Run) -> Result:
 
 def _train(task: Task, run: Run) -> Result:
     learner = task.start(task.find(run.estimator), run.rate, run.seed)
-    seconds, scores, best = 0.0, list[float](), None
-    for step in range(1, task.steps + 1):
-        started = time.process_time()
-        try:
+    seconds, best, error = 0.0, list[Judged](), ""
+    try:
+        for step in range(1, task.steps + 1):
+            started = time.process_time()
             value = learner.step()
-        except FloatingPointError as error:
-            return Result(run, seconds, tuple(scores), f"diverged: {error}")
-        except (ValueError, RuntimeError) as error:
-            return Result(run, seconds, tuple(scores), f"{type(error).__name__}: {error}")
-        seconds += time.process_time() - started
-        if not math.isfinite(value):
-            text = f"diverged: the objective is {value} at step {step}"
-            return Result(run, seconds, tuple(scores), text)
-        if step % task.judge_every == 0:
-            best = _better(task, learner.judge(), best)
-            scores.append(best.validation if run.kind == "trial" else best.test)
-    return Result(run, seconds, tuple(scores))
+            seconds += time.process_time() - started
+            if not math.isfinite(value):
+                raise FloatingPointError(f"the objective is {value} at step {step}")
+            if step % task.judge_every == 0:
+                best.append(_better(task, learner.judge(), *best[-1:]))
+    except FloatingPointError as problem:
+        error = f"diverged: {problem}"
+    except (ValueError, RuntimeError) as problem:
+        error = f"{type(problem).__name__}: {problem}"
+    if run.kind == "trial":
+        scores = [judged.validation for judged in best[-1:]]
+    else:
+        scores = [judged.test for judged in best]
+    return Result(run, seconds, tuple(scores), error)
 
 
-def _better(task: Task, new: Judged, best: Judged | None) -> Judged:
-    if best is None:
-        return new
+def _better(task: Task, new: Judged, best: Judged | None = None) -> Judged:
     sign = 1 if task.higher_wins else -1
-    return new if sign * new.validation > sign * best.validation else best
+    if best is None or sign * new.validation > sign * best.validation:
+        return new
+    return best
 
 
 def work(name: str, run: Run, path: Path) -> None:

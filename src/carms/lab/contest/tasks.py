@@ -20,7 +20,7 @@ _IMAGE_TASKS = (
         "categories",
         Settings(dataset="digits", steps=1000),
         RATES,
-        every=50,
+        every=100,
         seeds=10,
     ),
     image_task(
@@ -28,7 +28,7 @@ _IMAGE_TASKS = (
         "The same autoencoder with 20 binary variables",
         Settings(dataset="digits", categories=2, latents=20, samples=10, steps=1000),
         RATES,
-        every=50,
+        every=100,
         seeds=10,
     ),
     image_task(
@@ -52,7 +52,7 @@ _IMAGE_TASKS = (
         "The lower half of an image of MNIST from the upper one",
         Settings(task="complete", steps=5000),
         MNIST_RATES,
-        every=500,
+        every=1000,
         seeds=5,
     ),
 )
