@@ -211,3 +211,13 @@ def test_what_is_missing_is_listed(made_up_tasks, tmp_path):
 def test_an_unknown_task_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"tasks of the contest are features, .*, got 'chess'"):
         Sweep("contest/chess", tmp_path).run(Console())
+
+
+def test_a_page_of_trials_alone_compares_nothing(made_up_tasks, tmp_path):
+    run = Run("trial", "loorf", 1.0, 1000)
+    running.add_result(tmp_path / "made-up.csv", TASK, Result(run, 1.0, (1.0,)))
+    page = tmp_path / "page.md"
+    output(Report((tmp_path,), page, "markdown"))
+    text = page.read_text()
+    assert "All tasks" not in text
+    assert "- made-up: 23 trials and 0 final runs, and the final runs of entries" in text

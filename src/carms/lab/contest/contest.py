@@ -36,10 +36,11 @@ class Contest:
         return [TASKS[name] for name in self.standings]
 
     def summaries(self) -> list[Sheet]:
-        """Tables over all tasks, at equal time and at equal steps."""
-        return [
+        """Tables over all tasks, at equal time and at equal steps, if anything is compared."""
+        sheets = [
             summary_sheet(self.begun, self.standings, moment) for moment in ("at_time", "at_steps")
         ]
+        return [sheet for sheet in sheets if sheet.rows]
 
     def sheet(self, task: Task) -> Sheet:
         """The table of a task."""

@@ -14,6 +14,8 @@ from carms.lab.train.learner import Learner as ImageLearner
 
 __all__ = ["image_task"]
 
+# Training images that are held out.
+VALIDATION = 1000
 # Images of a validation or test set that are judged, and samples of their bound.
 JUDGED, BOUND_SAMPLES = 500, 10
 
@@ -83,7 +85,7 @@ class ImageModel(Learner):
 
 @cache
 def held_out(name: str) -> Dataset:
-    """A set of images in which one of five training images is for validation."""
+    """A set of images of which some training images, at most a fifth, are for validation."""
     data = load(name)
-    kept = len(data.train) - len(data.train) // 5
+    kept = len(data.train) - min(VALIDATION, len(data.train) // 5)
     return replace(data, train=data.train[:kept], valid=data.train[kept:])
