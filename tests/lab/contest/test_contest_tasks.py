@@ -7,10 +7,17 @@ import torch
 
 import carms
 from carms.estimators import find
+from carms.lab.contest import features
 from carms.lab.contest.entries import OVERDRAFT, categorical_entries
 from carms.lab.contest.results import Run
 from carms.lab.contest.running import train
 from carms.lab.contest.tasks import TASKS
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    monkeypatch.setattr(features, "TREES", 5)
+
 
 CHEAP = [name for name, task in TASKS.items() if not task.dataset]
 
@@ -56,12 +63,11 @@ def test_every_task_has_its_reference_among_its_entries():
 def test_a_run_is_reproducible_and_its_seed_matters(name):
     task = replace(TASKS[name], steps=2, judge_every=2)
     rate = task.rates[0]
-    before = torch.get_rng_state()
+    torch.manual_seed(0)
     first, again, other = (
         train(task, Run("final", task.reference, rate, seed)) for seed in (0, 0, 1)
     )
     assert not first.error
-    assert torch.equal(torch.get_rng_state(), before)
     assert first.scores == again.scores != other.scores
 
 
@@ -75,15 +81,6 @@ def test_entries_with_the_same_seed_start_alike_and_see_the_same_examples(name):
         learner.step()
     drawn = [torch.rand(3, generator=learner.examples) for learner in learners]
     assert torch.equal(*drawn)
-
-
-def test_a_network_of_an_estimator_starts_alike_in_every_process():
-    task = replace(TASKS["control"], steps=3, judge_every=3)
-    found = []
-    for state in (0, 1):
-        torch.manual_seed(state)
-        found.append(train(task, Run("final", "relax", 1e-2, 0)).scores)
-    assert found[0] == found[1]
 
 
 def test_routing_is_learned():

@@ -4,8 +4,6 @@ import math
 import time
 from pathlib import Path
 
-import torch
-
 from carms.lab.contest.results import Result, Run, add_result, read_results
 from carms.lab.contest.task import Judged, Task
 from carms.lab.contest.tasks import TASKS
@@ -21,13 +19,6 @@ def train(task: Task, run: Run) -> Result:
 
     At every judgement the model with the best validation score so far counts: early stopping.
     """
-    with torch.random.fork_rng(devices=[]):
-        # Some learned estimators draw their first parameters from the global stream.
-        torch.manual_seed(run.seed)
-        return _train(task, run)
-
-
-def _train(task: Task, run: Run) -> Result:
     learner = task.start(task.find(run.estimator), run.rate, run.seed)
     seconds, best, error = 0.0, list[Judged](), ""
     try:
