@@ -18,7 +18,7 @@ from carms.lab.contest.running import seconds_of_run, work
 from carms.lab.contest.task import Task
 from carms.lab.contest.tasks import TASKS
 from carms.lab.data.datasets import verify
-from carms.lab.runs.store import write_atomically
+from carms.lab.runs.writing import write_atomically
 from carms.lab.sweep.jobs import Executor, Job
 
 __all__ = ["report_contest", "run_contest"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 import carms
-from carms.lab.runs.store import write_atomically
+from carms.lab.runs.writing import write_atomically
 
 __all__ = ["note_machine", "noted_machines"]
 

@@ -10,7 +10,7 @@ from typing import Literal
 from filelock import FileLock
 
 from carms.lab.contest.task import Task
-from carms.lab.runs.store import write_atomically
+from carms.lab.runs.writing import write_atomically
 
 __all__ = ["Kind", "Result", "Run", "add_result", "read_results", "results_path"]
 
