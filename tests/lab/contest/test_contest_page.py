@@ -137,7 +137,7 @@ def test_the_summary_counts_verdicts(standings):
     assert rows["good"] == ["1", "0", "0", "0", "1 (1 to 2)"]
     assert rows["bad"][:4] == ["0", "0", "1", "0"]
     assert rows["lost"][:4] == ["0", "0", "0", "1"]
-    assert rows["loorf"][:4] == ["0", "0", "0", "0"]
+    assert rows["loorf"][:4] == ["-", "-", "-", "-"]
     assert sheet.rows[0][0].text == "good"
 
 

@@ -54,8 +54,9 @@ def summary_sheet(
     rows = []
     for name, found in sorted(places.items(), key=lambda item: _merit(item[1])):
         verdicts = _verdicts(found)
+        # The reference has no verdicts.
         counts = [
-            _number(verdicts[word], "{:d}")
+            _number(verdicts[word], "{:d}") if verdicts else _NOTHING
             for word in ("better", "not distinguishable", "worse", "failed")
         ]
         ranks = [_rank(found[task.name]) if task.name in found else _NOTHING for task in compared]

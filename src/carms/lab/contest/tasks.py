@@ -11,7 +11,6 @@ from carms.lab.runs.settings import Settings
 __all__ = ["TASKS"]
 
 RATES = (3e-4, 1e-3, 3e-3)
-MNIST_RATES = (1e-4, 3e-4, 1e-3)
 
 _IMAGE_TASKS = (
     image_task(
@@ -35,7 +34,7 @@ _IMAGE_TASKS = (
         "mnist-linear",
         "The paper's linear autoencoder of dynamically binarised MNIST",
         Settings(network="linear", steps=10_000),
-        MNIST_RATES,
+        RATES,
         every=1000,
         seeds=5,
     ),
@@ -43,7 +42,7 @@ _IMAGE_TASKS = (
         "mnist-nonlinear",
         "The paper's nonlinear autoencoder of dynamically binarised MNIST",
         Settings(network="nonlinear", steps=10_000),
-        MNIST_RATES,
+        RATES,
         every=1000,
         seeds=5,
     ),
@@ -51,7 +50,7 @@ _IMAGE_TASKS = (
         "mnist-complete",
         "The lower half of an image of MNIST from the upper one",
         Settings(task="complete", steps=5000),
-        MNIST_RATES,
+        RATES,
         every=1000,
         seeds=5,
     ),
