@@ -220,4 +220,6 @@ def test_a_page_of_trials_alone_compares_nothing(made_up_tasks, tmp_path):
     output(Report((tmp_path,), page, "markdown"))
     text = page.read_text()
     assert "All tasks" not in text
+    assert "page.png" not in text
+    assert "## made-up" not in text
     assert "- made-up: 23 trials and 0 final runs, and the final runs of entries" in text

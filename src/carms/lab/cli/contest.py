@@ -113,8 +113,9 @@ def report_contest(console: Console, folder: Path, out: Path, kind: str, command
     if kind == "html":
         pages = {out: html.to_page(contest, picture, command).encode()}
     else:
-        image = out.with_suffix(".png")
-        pages = {out: markdown.to_page(contest, image.name, command).encode(), image: picture}
+        image = {out.with_suffix(".png"): picture} if contest.begun else {}
+        address = "".join(path.name for path in image)
+        pages = {out: markdown.to_page(contest, address, command).encode(), **image}
     for path, contents in pages.items():
         write_atomically(path, contents)
         console.print(f"written to {path}", markup=False, highlight=False)

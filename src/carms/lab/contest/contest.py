@@ -23,7 +23,7 @@ class Contest:
     Attributes:
         folder: directory of the results.
         results: of each task, by its name.
-        standings: of the entries of each task that has results.
+        standings: of the entries of each task that has final runs.
     """
 
     folder: Path
@@ -32,7 +32,7 @@ class Contest:
 
     @property
     def begun(self) -> list[Task]:
-        """Tasks that have results."""
+        """Tasks that have final runs."""
         return [TASKS[name] for name in self.standings]
 
     def summaries(self) -> list[Sheet]:
@@ -74,10 +74,10 @@ class Contest:
     def machines_and_hours(self) -> list[str]:
         """Machines, and the processor time of each task."""
         lines = noted_machines(self.folder)
-        for task in self.begun:
-            runs = self.results[task.name].values()
-            hours = sum(result.seconds for result in runs) / 3600
-            lines.append(f"{task.name}: {len(runs)} runs, {hours:.1f} hours in training steps")
+        for name, results in self.results.items():
+            hours = sum(result.seconds for result in results.values()) / 3600
+            if results:
+                lines.append(f"{name}: {len(results)} runs, {hours:.2g} hours in training steps")
         return lines
 
 
@@ -89,5 +89,9 @@ def is_contest(folder: Path) -> bool:
 def read_contest(folder: Path) -> Contest:
     """Read all results of a directory."""
     results = {name: read_results(results_path(folder, task), task) for name, task in TASKS.items()}
-    standings = {name: make_standings(TASKS[name], own) for name, own in results.items() if own}
+    standings = {
+        name: make_standings(TASKS[name], own)
+        for name, own in results.items()
+        if any(run.kind == "final" for run in own)
+    }
     return Contest(folder, results, standings)

@@ -15,7 +15,7 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
 
     Args:
         contest: what was run.
-        picture: address of the picture, as seen from the page.
+        picture: address of the picture, as seen from the page; empty if there is none.
         command: that makes the page.
     """
     parts = [
@@ -24,7 +24,7 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
         "`f` for a step, at equal time and at equal steps.\n",
         f"    carms sweep contest --out {contest.folder}\n    {command}\n",
         *map(to_markdown, contest.summaries()),
-        f"![Score against processor time, a panel for each task]({picture})\n",
+        f"![Score against processor time, a panel for each task]({picture})\n" if picture else "",
         *[_section(contest, task) for task in contest.begun],
         "## What is missing\n",
         _listed(contest.missing()),

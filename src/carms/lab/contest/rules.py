@@ -13,9 +13,10 @@ RULES = {
     "equal time only.",
     "Rates": "Each entry has the best of three rates of Adam, by the mean validation score of "
     f"{TRIALS} trial runs with other seeds. A rate that fails in a trial is out.",
-    "Runs": "The same seed gives every entry the same first weights and the same examples. At "
-    "every judgement the model with the best validation score so far counts (early stopping); its "
-    "score on test examples is recorded. A run that diverges has no score and ranks last.",
+    "Runs": "The same seed gives every entry the same first weights, and examples in the same "
+    "order. At every judgement the model with the best validation score so far counts (early "
+    "stopping); its score on test examples is recorded. A run that diverges has no score and ranks "
+    "last.",
     "Equal steps": "The score after all steps.",
     "Equal time": "The score at the moment when the reference has made all its steps, in processor "
     "time of training steps on one thread, by the last judgement before that moment: nothing is "

@@ -36,8 +36,8 @@ def task_sheet(task: Task, standings: Sequence[Standing]) -> Sheet:
         at_time = _place_fields(each.at_time, is_reference)
         rows.append([*start, *at_steps, _number(each.time, "{:.2f}"), *at_time])
     better = "higher" if task.higher_wins else "lower"
-    note = f"{task.title}. Score: {task.measure}, {better} is better."
-    return Sheet(task.name, headings, rows, note)
+    note = f"Score: {task.measure}, {better} is better."
+    return Sheet(f"{task.name}: {task.title}", headings, rows, note)
 
 
 def summary_sheet(
