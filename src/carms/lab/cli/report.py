@@ -24,7 +24,8 @@ class Report:
     """Gather runs, and write their tables beside those of the paper, with curves and pictures.
 
     Attributes:
-        directories: directories of runs, or directories with runs anywhere below them.
+        directories: directories of runs, or directories with runs anywhere below them; or the one
+            directory of the contest.
         out: file to write (default: report.html, or .md, .csv or .tex)
         format: html is a page for a browser; markdown, csv and latex are the tables alone.
     """
@@ -35,11 +36,19 @@ class Report:
 
     def run(self, console: Console) -> None:
         """Gather the runs, write the file, and print what was left out."""
+        from carms.lab.contest.contest import is_contest
         from carms.lab.report.page import make_page
         from carms.lab.runs.gather import gather
         from carms.lab.runs.writing import write_atomically
 
         out = self.out or Path(f"report.{SUFFIXES[self.format]}")
+        if len(self.directories) == 1 and is_contest(self.directories[0]):
+            from carms.lab.cli.contest import report_contest
+
+            words = ["carms", "report", str(self.directories[0]), "--format", self.format]
+            command = shlex.join([*words, "--out", str(out)])
+            report_contest(console, self.directories[0], out, self.format, command)
+            return
         gathered = gather(self.directories)
         if self.format == "html":
             words = ["carms", "report", *map(str, self.directories), "--out", str(out)]

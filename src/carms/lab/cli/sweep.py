@@ -13,7 +13,7 @@ from carms.lab.cli.flags import Directory, explained, named
 
 if TYPE_CHECKING:
     from carms.lab.runs.settings import Settings
-    from carms.lab.sweep.jobs import Job
+    from carms.lab.sweep.jobs import Executor, Job
 
 __all__ = ["Sweep"]
 
@@ -26,7 +26,8 @@ class Sweep:
     started at any time.
 
     Attributes:
-        grid: paper-vae, paper-complete, or a TOML file whose lists are tried in every combination.
+        grid: paper-vae, paper-complete, or a TOML file whose lists are tried in every combination;
+            contest for every estimator on every task of the contest, contest/TASK for one task.
         out: directory under which each run gets its own.
         dry_run: list what there is to do, and how long it will take, and train nothing.
         workers: number of processes on this machine (default: the number of cores)
@@ -44,13 +45,16 @@ class Sweep:
         """Plan the runs, then train those that are left."""
         from carms.lab.cli.sweep_progress import duration, follow
         from carms.lab.runs.progress import standing
-        from carms.lab.sweep.cluster import on_ray
         from carms.lab.sweep.grid import read_grid, run_name
-        from carms.lab.sweep.jobs import Executor, Job
-        from carms.lab.sweep.processes import in_processes, number_of_workers
+        from carms.lab.sweep.jobs import Job
 
+        executor = self._executor()
+        if self.grid.partition("/")[0] == "contest":
+            from carms.lab.cli.contest import run_contest
+
+            run_contest(console, self.grid, self.out, self.dry_run, executor)
+            return
         jobs = [Job(one, self.out / run_name(one)) for one in read_grid(self.grid)]
-        workers = number_of_workers(self.workers)
         left = [job for job in jobs if standing(job.path, job.settings).state != "finished"]
         console.print(f"{len(jobs)} runs under {self.out}, {len(jobs) - len(left)} finished")
         seconds = _time_left(console, left)
@@ -64,15 +68,22 @@ class Sweep:
             )
         if self.dry_run:
             return
-        executor: Executor = partial(in_processes, workers=workers)
-        if self.ray is not None:
-            executor = partial(on_ray, address=self.ray)
         failed = follow(console, executor, left, len(jobs))
         for outcome in failed:
             console.print(f"failed: {outcome.job.path.name}: {outcome.error}", highlight=False)
         if failed:
             raise ValueError(f"{len(failed)} of {len(jobs)} runs failed; the same command retries")
         console.print(f"all {len(jobs)} runs are finished")
+
+    def _executor(self) -> "Executor":
+        """What does the jobs: processes of this machine, or the cluster."""
+        from carms.lab.sweep.cluster import on_ray
+        from carms.lab.sweep.processes import in_processes, number_of_workers
+
+        workers = number_of_workers(self.workers)
+        if self.ray is not None:
+            return partial(on_ray, address=self.ray)
+        return partial(in_processes, workers=workers)
 
 
 def _time_left(console: Console, left: Sequence["Job[Settings]"]) -> dict["Job[Settings]", float]:

@@ -1,0 +1,121 @@
+"""Run the contest of all estimators on all tasks."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from carms.lab.cli.sweep_progress import duration
+from carms.lab.contest import html, markdown
+from carms.lab.contest.contest import read_contest
+from carms.lab.contest.machine import note_machine
+from carms.lab.contest.picture import draw_contest
+from carms.lab.contest.plan import expected_runs, missing_runs
+from carms.lab.contest.results import Result, Run, read_results, results_path
+from carms.lab.contest.running import seconds_of_run, work
+from carms.lab.contest.task import Task
+from carms.lab.contest.tasks import TASKS
+from carms.lab.data.datasets import verify
+from carms.lab.runs.writing import write_atomically
+from carms.lab.sweep.jobs import Executor, Job
+
+__all__ = ["report_contest", "run_contest"]
+
+
+def run_contest(console: Console, grid: str, out: Path, dry_run: bool, executor: Executor) -> None:
+    """Run what is missing of the tasks, one after the other.
+
+    Args:
+        console: to tell how it goes.
+        grid: ``contest`` for all tasks, ``contest/TASK`` for one.
+        out: directory of the files of results.
+        dry_run: only tell what is missing, and how long it takes.
+        executor: does the jobs.
+    """
+    seconds = 0.0
+    for task in _chosen(grid):
+        absent = [str(path) for path, state in _files(task) if state != "good"]
+        results = read_results(results_path(out, task), task)
+        total = expected_runs(task)
+        console.print(f"{task.name}: {len(results)} of {total} runs are there", highlight=False)
+        if absent:
+            console.print(f"{task.name}: left out, there is no {', '.join(absent)}")
+        elif dry_run:
+            seconds += _estimate(console, task, results)
+        else:
+            _run_task(console, task, out, executor)
+    if dry_run:
+        console.print(f"{duration(seconds)} on one core in all, by a few measured steps of each")
+
+
+def _chosen(grid: str) -> Sequence[Task]:
+    _, slash, name = grid.partition("/")
+    if slash and name not in TASKS:
+        raise ValueError(f"tasks of the contest are {', '.join(TASKS)}, got {name!r}")
+    return [TASKS[name]] if slash else [*TASKS.values()]
+
+
+def _files(task: Task) -> list[tuple[Path, str]]:
+    return list(verify(task.dataset)) if task.dataset else []
+
+
+def _estimate(console: Console, task: Task, results: dict[Run, Result]) -> float:
+    """Tell how long the runs of each entry take, and give the seconds of those that are left."""
+    torch.set_num_threads(1)
+    left = 0.0
+    per_entry = expected_runs(task) // sum(not entry.reason for entry in task.entries())
+    for entry in task.entries():
+        if entry.reason:
+            console.print(f"  {entry.name}: not applicable, {entry.reason}", highlight=False)
+            continue
+        runs = per_entry - sum(run.estimator == entry.name for run in results)
+        seconds = seconds_of_run(task, entry.name) if runs else 0.0
+        left += runs * seconds
+        console.print(
+            f"  {entry.name}: {runs} runs of {seconds:.1f} seconds with {entry.evaluations:g} "
+            "evaluations for a step",
+            highlight=False,
+        )
+    console.print(f"{task.name}: {duration(left)} on one core", highlight=False)
+    return left
+
+
+def _run_task(console: Console, task: Task, out: Path, executor: Executor) -> None:
+    path = results_path(out, task)
+    note_machine(out)
+    while runs := missing_runs(task, read_results(path, task)):
+        jobs = [Job(run, path) for run in runs]
+        errors = []
+        for outcome in executor(partial(work, task.name), jobs):
+            if outcome is None:
+                continue
+            run = outcome.job.settings
+            told = outcome.error or "ended"
+            console.print(
+                f"{task.name}, {run.kind}, {run.estimator}, rate {run.rate:g}, seed {run.seed}: "
+                f"{told}",
+                highlight=False,
+            )
+            errors += [outcome.error] if outcome.error else []
+        if errors:
+            raise ValueError(f"{len(errors)} runs of {task.name} failed; the same command retries")
+
+
+def report_contest(console: Console, folder: Path, out: Path, kind: str, command: str) -> None:
+    """Write the page of the contest; as Markdown, with its picture in a file beside it."""
+    if kind not in ("html", "markdown"):
+        raise ValueError(f"the contest is reported as html or markdown, got {kind!r}")
+    contest = read_contest(folder)
+    picture = draw_contest(contest.begun, contest.standings)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "html":
+        pages = {out: html.to_page(contest, picture, command).encode()}
+    else:
+        image = {out.with_suffix(".png"): picture} if contest.begun else {}
+        address = "".join(path.name for path in image)
+        pages = {out: markdown.to_page(contest, address, command).encode(), **image}
+    for path, contents in pages.items():
+        write_atomically(path, contents)
+        console.print(f"written to {path}", markup=False, highlight=False)

@@ -1,0 +1,79 @@
+"""Rollouts: a transformer learns to add by policy gradient alone."""
+
+import torch
+from torch import Tensor
+
+from carms import sequences
+from carms.lab.contest.task import Entry, Judged, Learner, Task
+from carms.lab.models.addition import Adder, answers, held_out, problems, rewards
+from carms.lab.runs.rollout_settings import METHODS
+
+__all__ = ["ROLLOUTS"]
+
+SAMPLES, PROMPTS = 16, 16
+COPULAS: dict[str, str] = {str(name): copula for name, copula in METHODS.items()}
+
+
+class RolloutLearner(Learner):
+    """A transformer and its rollouts.
+
+    Args:
+        copula: of the rollouts of a prompt.
+        rate: of Adam.
+        seed: of weights, prompts and rollouts.
+    """
+
+    def __init__(self, copula: str, rate: float, seed: int) -> None:
+        weights, self._prompts, self._draws = (
+            torch.Generator().manual_seed(3 * seed + part) for part in range(3)
+        )
+        self._copula = copula
+        self._model = Adder(weights)
+        self._optimiser = torch.optim.Adam(self._model.parameters(), lr=rate)
+
+    def step(self) -> float:
+        prompts = problems(PROMPTS, self._prompts)
+        group = sequences.rollouts(
+            self._model.step,
+            prompts,
+            SAMPLES,
+            answers(prompts).shape[-1],
+            self._copula,
+            generator=self._draws,
+        )
+        log_probs = self._model.log_probs(prompts, group.tokens)
+        reward = sequences.surrogate(rewards(prompts, group.tokens), log_probs, group).mean()
+        self._optimiser.zero_grad()
+        (-reward).backward()
+        self._optimiser.step()
+        return reward.item()
+
+    def judge(self) -> Judged:
+        return Judged(*[self._right(part) for part in held_out().chunk(2)])
+
+    def _right(self, prompts: Tensor) -> float:
+        return 100 * rewards(prompts, self._model.greedy(prompts)).mean().item()
+
+
+def _entries() -> list[Entry]:
+    return [Entry(name, SAMPLES, SAMPLES) for name in COPULAS]
+
+
+def _start(entry: Entry, rate: float, seed: int) -> Learner:
+    return RolloutLearner(COPULAS[entry.name], rate, seed)
+
+
+ROLLOUTS = Task(
+    name="rollouts",
+    title="A small transformer learns to add numbers of three digits by policy gradient alone",
+    measure="right digits in answers to held-out prompts, per cent",
+    higher_wins=True,
+    rates=(3e-4, 1e-3, 3e-3),
+    steps=600,
+    judge_every=60,
+    seeds=10,
+    evaluations=SAMPLES,
+    entries=_entries,
+    start=_start,
+    reference="rloo",
+)

@@ -1,0 +1,97 @@
+"""All results of the contest in one directory, and what they say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from carms.lab.contest.machine import noted_machines
+from carms.lab.contest.plan import missing_runs
+from carms.lab.contest.results import Result, Run, read_results, results_path
+from carms.lab.contest.standings import Standing, make_standings
+from carms.lab.contest.tables import summary_sheet, task_sheet
+from carms.lab.contest.task import Task
+from carms.lab.contest.tasks import TASKS
+from carms.lab.report.sheets import Sheet
+
+__all__ = ["Contest", "is_contest", "read_contest"]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The contest as far as it was run.
+
+    Attributes:
+        folder: directory of the results.
+        results: of each task, by its name.
+        standings: of the entries of each task that has final runs.
+    """
+
+    folder: Path
+    results: Mapping[str, Mapping[Run, Result]]
+    standings: Mapping[str, Sequence[Standing]]
+
+    @property
+    def begun(self) -> list[Task]:
+        """Tasks that have final runs."""
+        return [TASKS[name] for name in self.standings]
+
+    def summaries(self) -> list[Sheet]:
+        """Tables over all tasks, at equal time and at equal steps, if anything is compared."""
+        sheets = [
+            summary_sheet(self.begun, self.standings, moment) for moment in ("at_time", "at_steps")
+        ]
+        return [sheet for sheet in sheets if sheet.rows]
+
+    def sheet(self, task: Task) -> Sheet:
+        """The table of a task."""
+        return task_sheet(task, self.standings[task.name])
+
+    def not_applicable(self, task: Task) -> list[str]:
+        """Entries that cannot take part in a task, with the reason."""
+        return [f"{entry.name}: {entry.reason}" for entry in task.entries() if entry.reason]
+
+    def failures(self, task: Task) -> list[str]:
+        """Runs of a task that failed, with the error."""
+        return [
+            f"{each.entry.name}, {error}"
+            for each in self.standings[task.name]
+            for error in each.failures
+        ]
+
+    def missing(self) -> list[str]:
+        """What was not run yet."""
+        lines = []
+        for name, task in TASKS.items():
+            if not self.results[name]:
+                lines.append(f"{name}: it was not run")
+            elif missing := missing_runs(task, self.results[name]):
+                finals = sum(run.kind == "final" for run in missing)
+                trials = len(missing) - finals
+                later = ", and the final runs of entries without a rate" if trials else ""
+                lines.append(f"{name}: {trials} trials and {finals} final runs{later}")
+        return lines or ["nothing"]
+
+    def machines_and_hours(self) -> list[str]:
+        """Machines, and the processor time of each task."""
+        lines = noted_machines(self.folder)
+        for name, results in self.results.items():
+            hours = sum(result.seconds for result in results.values()) / 3600
+            if results:
+                lines.append(f"{name}: {len(results)} runs, {hours:.2g} hours in training steps")
+        return lines
+
+
+def is_contest(folder: Path) -> bool:
+    """Whether a directory has results of the contest."""
+    return any(results_path(folder, task).exists() for task in TASKS.values())
+
+
+def read_contest(folder: Path) -> Contest:
+    """Read all results of a directory."""
+    results = {name: read_results(results_path(folder, task), task) for name, task in TASKS.items()}
+    standings = {
+        name: make_standings(TASKS[name], own)
+        for name, own in results.items()
+        if any(run.kind == "final" for run in own)
+    }
+    return Contest(folder, results, standings)

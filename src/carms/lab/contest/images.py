@@ -1,0 +1,91 @@
+"""Tasks with images: autoencoders and completion, by the learner of the lab."""
+
+from dataclasses import replace
+from functools import cache
+
+from torch import Tensor
+
+from carms.lab.contest.entries import categorical_entries
+from carms.lab.contest.task import Entry, Judged, Learner, Task
+from carms.lab.data.datasets import Dataset, load, some_of
+from carms.lab.runs.settings import Settings
+from carms.lab.train.evaluation import mean_bound
+from carms.lab.train.learner import Learner as ImageLearner
+
+__all__ = ["image_task"]
+
+# Training images that are held out.
+VALIDATION = 1000
+# Images of a validation or test set that are judged, and samples of their bound.
+JUDGED, BOUND_SAMPLES = 500, 10
+
+
+def image_task(
+    name: str, title: str, settings: Settings, rates: tuple[float, ...], every: int, seeds: int
+) -> Task:
+    """The task of training a model of images.
+
+    Args:
+        name: of the task.
+        title: what is learned.
+        settings: of all runs; the estimator, its samples, the rate and the seed are set by the run.
+        rates: to choose from.
+        every: steps between two judgements.
+        seeds: number of runs.
+    """
+    budget = settings.samples_of("loorf")
+
+    def entries() -> tuple[Entry, ...]:
+        return categorical_entries(*settings.shape, budget, differentiable=True)
+
+    def start(entry: Entry, rate: float, seed: int) -> Learner:
+        own = replace(
+            settings, estimator=entry.name, samples=max(entry.samples, 1), rate=rate, seed=seed
+        )
+        return ImageModel(own)
+
+    return Task(
+        name=name,
+        title=title,
+        measure="bound of the log likelihood of test images, nats",
+        higher_wins=True,
+        rates=rates,
+        steps=settings.steps,
+        judge_every=every,
+        seeds=seeds,
+        evaluations=budget,
+        entries=entries,
+        start=start,
+        dataset="" if settings.dataset == "digits" else settings.dataset,
+    )
+
+
+class ImageModel(Learner):
+    """A model of images.
+
+    Args:
+        settings: of the run.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._data = held_out(settings.dataset)
+        self._learner = ImageLearner(settings, data=self._data)
+
+    def step(self) -> float:
+        before = self._learner.objective
+        self._learner.one_step()
+        return self._learner.objective - before
+
+    def judge(self) -> Judged:
+        return Judged(self._bound(self._data.valid), self._bound(self._data.test))
+
+    def _bound(self, images: Tensor) -> float:
+        return mean_bound(self._learner.model, some_of(images, JUDGED), BOUND_SAMPLES, seed=0)[0]
+
+
+@cache
+def held_out(name: str) -> Dataset:
+    """A set of images of which some training images, at most a fifth, are for validation."""
+    data = load(name)
+    kept = len(data.train) - min(VALIDATION, len(data.train) // 5)
+    return replace(data, train=data.train[:kept], valid=data.train[kept:])

@@ -1,0 +1,46 @@
+"""On which machine, with which versions."""
+
+import json
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+import carms
+from carms.lab.runs.writing import write_atomically
+
+__all__ = ["note_machine", "noted_machines"]
+
+_NAME = "machines.json"
+
+
+def note_machine(folder: Path) -> None:
+    """Add this machine to the list of those on which the contest ran, if it is new."""
+    known = noted_machines(folder)
+    if (here := _description()) not in known:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / _NAME, (json.dumps([*known, here], indent=2) + "\n").encode())
+
+
+def noted_machines(folder: Path) -> list[str]:
+    """All machines on which the contest ran."""
+    path = folder / _NAME
+    return list(json.loads(path.read_text())) if path.exists() else []
+
+
+def _description() -> str:
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, Python "
+        f"{platform.python_version()}, torch {torch.__version__}, carms {carms.__version__}"
+    )
+
+
+def _processor() -> str:
+    """The model of the processor; on Linux, where Python does not tell it, from /proc."""
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,55 @@
+"""The page of the contest for the site."""
+
+from collections.abc import Iterable
+
+from carms.lab.contest.contest import Contest
+from carms.lab.contest.rules import RULES
+from carms.lab.contest.task import Task
+from carms.lab.report.sheets import to_markdown
+
+__all__ = ["to_page"]
+
+
+def to_page(contest: Contest, picture: str, command: str) -> str:
+    """The page as Markdown.
+
+    Args:
+        contest: what was run.
+        picture: address of the picture, as seen from the page; empty if there is none.
+        command: that makes the page.
+    """
+    parts = [
+        "# The contest\n",
+        "Which estimator trains best? Every estimator on the same tasks, with equal evaluations of "
+        "`f` for a step, at equal time and at equal steps.\n",
+        f"    carms sweep contest --out {contest.folder}\n    {command}\n",
+        *map(to_markdown, contest.summaries()),
+        f"![Score against processor time, a panel for each task]({picture})\n" if picture else "",
+        *[_section(contest, task) for task in contest.begun],
+        "## What is missing\n",
+        _listed(contest.missing()),
+        "## How it works\n",
+        _listed(f"*{name}.* {text}" for name, text in RULES.items()),
+        "## Machine and hours\n",
+        _listed(contest.machines_and_hours()),
+    ]
+    return "\n".join(parts)
+
+
+def _section(contest: Contest, task: Task) -> str:
+    lines = [
+        f"## {task.name}\n",
+        to_markdown(contest.sheet(task)),
+        f"{task.steps:,} steps, {task.evaluations} evaluations of `f` for a step, rates "
+        f"{', '.join(f'{rate:g}' for rate in task.rates)}.\n",
+    ]
+    for title, found in (
+        ("Not applicable", contest.not_applicable(task)),
+        ("Failed", contest.failures(task)),
+    ):
+        lines += [f"{title}:\n", _listed(found)] if found else []
+    return "\n".join(lines)
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "".join(f"- {line}\n" for line in lines)

@@ -1,0 +1,63 @@
+"""What is left to run, in an order in which a part of the contest is of use."""
+
+from collections.abc import Mapping
+
+from carms.lab.contest.results import Result, Run
+from carms.lab.contest.task import Task
+
+__all__ = ["chosen_rates", "expected_runs", "missing_runs"]
+
+TRIALS = 2
+# Seeds of trials, apart from those of final runs.
+FIRST_TRIAL_SEED = 1000
+
+
+def expected_runs(task: Task) -> int:
+    """The number of runs of a task, if every entry has a rate that works."""
+    entries = [entry for entry in task.entries() if not entry.reason]
+    return len(entries) * (len(task.rates) * TRIALS + task.seeds)
+
+
+def missing_runs(task: Task, results: Mapping[Run, Result]) -> list[Run]:
+    """The runs that can start now: trials, and the final runs of entries that have a rate.
+
+    Trials come first. Within trials and final runs all entries have a seed before the next one
+    starts, so that the conditions on the machine are the same for all.
+    """
+    runs = _trials(task)
+    for seed in range(task.seeds):
+        for name, rate in chosen_rates(task, results).items():
+            if rate is not None:
+                runs.append(Run("final", name, rate, seed))
+    return [run for run in runs if run not in results]
+
+
+def chosen_rates(task: Task, results: Mapping[Run, Result]) -> dict[str, float | None]:
+    """The rate of each entry whose trials are over; None if all its rates failed.
+
+    The best rate is the one with the best mean validation score at the end of its trials. A rate
+    that failed with any seed is out.
+    """
+    found: dict[str, float | None] = {}
+    sign = 1 if task.higher_wins else -1
+    for name in dict.fromkeys(run.estimator for run in _trials(task)):
+        trials = [run for run in _trials(task) if run.estimator == name]
+        if not all(run in results for run in trials):
+            continue
+        means = {}
+        for rate in task.rates:
+            ended = [results[run] for run in trials if run.rate == rate]
+            if not any(result.error for result in ended):
+                means[rate] = sign * sum(result.scores[-1] for result in ended)
+        found[name] = max(means, key=means.__getitem__) if means else None
+    return found
+
+
+def _trials(task: Task) -> list[Run]:
+    return [
+        Run("trial", entry.name, rate, FIRST_TRIAL_SEED + k)
+        for k in range(TRIALS)
+        for entry in task.entries()
+        if not entry.reason
+        for rate in task.rates
+    ]

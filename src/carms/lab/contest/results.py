@@ -1,0 +1,106 @@
+"""The runs of a task in one small file of comma-separated values."""
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+
+from carms.lab.contest.task import Task
+from carms.lab.runs.writing import write_atomically
+
+__all__ = ["Kind", "Result", "Run", "add_result", "read_results", "results_path"]
+
+Kind = Literal["trial", "final"]
+"""A trial chooses a rate, with a seed of its own; a final run is compared."""
+
+_COLUMNS = ("kind", "estimator", "rate", "seed", "seconds", "error")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to train: an entry of a task at a rate with a seed."""
+
+    kind: Kind
+    estimator: str
+    rate: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a run.
+
+    Attributes:
+        run: what was trained.
+        seconds: processor time of all its training steps, judgements aside.
+        scores: of a final run, after each of the task's ``judged_steps``, the test score of the
+            model with the best validation score so far; of a trial, its best validation score.
+        error: why it failed, for instance because it diverged; empty if it did not.
+    """
+
+    run: Run
+    seconds: float
+    scores: tuple[float, ...]
+    error: str = ""
+
+
+def results_path(folder: Path, task: Task) -> Path:
+    """The file of a task."""
+    return folder / f"{task.name}.csv"
+
+
+def read_results(path: Path, task: Task) -> dict[Run, Result]:
+    """All runs that ended, of those that the task has now; none if there is no file."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    steps = [str(step) for step in task.judged_steps]
+    if rows and list(rows[0]) != [*_COLUMNS, *steps]:
+        raise ValueError(
+            f"{path} has the columns {', '.join(rows[0])}, expected "
+            f"{', '.join([*_COLUMNS, *steps])}: it is of another version of the task"
+        )
+    try:
+        found = [_result(row, steps) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    return {result.run: result for result in found}
+
+
+def add_result(path: Path, task: Task, result: Result) -> None:
+    """Put a result into the file of its task, in which the runs are in order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        results = {**read_results(path, task), result.run: result}
+        write_atomically(path, _text(task, results.values()).encode())
+
+
+def _result(row: dict[str, str], steps: list[str]) -> Result:
+    kind: Kind = "trial" if row["kind"] == "trial" else "final"
+    run = Run(kind, row["estimator"], float(row["rate"]), int(row["seed"]))
+    scores = tuple(float(row[step]) for step in steps if row[step])
+    return Result(run, float(row["seconds"]), scores, row["error"])
+
+
+def _text(task: Task, results: Iterable[Result]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_COLUMNS, *task.judged_steps])
+    for result in sorted(results, key=_order):
+        run = result.run
+        scores = [f"{score:.5g}" for score in result.scores]
+        blanks = [""] * (len(task.judged_steps) - len(scores))
+        scores = [*blanks, *scores] if run.kind == "trial" else [*scores, *blanks]
+        start = run.kind, run.estimator, f"{run.rate:g}", run.seed, f"{result.seconds:.4g}"
+        writer.writerow([*start, result.error, *scores])
+    return text.getvalue()
+
+
+def _order(result: Result) -> tuple[str, str, float, int]:
+    run = result.run
+    return run.kind, run.estimator, run.rate, run.seed

@@ -1,0 +1,168 @@
+"""Where each entry of a task stands, from the results that there are."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from carms.lab.contest.plan import chosen_rates
+from carms.lab.contest.results import Result, Run
+from carms.lab.contest.statistics import Difference, Rank, paired_difference, ranks
+from carms.lab.contest.task import Entry, Task
+
+__all__ = ["Place", "Standing", "curve", "make_standings"]
+
+Scores = dict[int, float | None]
+"""Score by seed; None if the run failed."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An entry's scores at equal steps or at equal time, against those of the others.
+
+    Attributes:
+        scores: by seed.
+        lead: over the reference; None without two runs to compare, or if one failed.
+        rank: among all entries that are compared; None if it is not compared.
+    """
+
+    scores: Scores
+    lead: Difference | None = None
+    rank: Rank | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that is known of an entry.
+
+    Attributes:
+        entry: the estimator.
+        rate: that was chosen; None before, or if all failed.
+        results: of its final runs.
+        failures: errors of its trials and final runs.
+        time: of a run, relative to one of the reference; None before there is one.
+        at_steps: after all steps; not compared if a step takes more evaluations than the budget.
+        at_time: when the reference has made all its steps.
+    """
+
+    entry: Entry
+    rate: float | None
+    results: Sequence[Result]
+    failures: Sequence[str]
+    time: float | None
+    at_steps: Place
+    at_time: Place
+
+
+def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
+    """The standings of all entries that can take part, in order of their names."""
+    rates = chosen_rates(task, results)
+    entries = [entry for entry in task.entries() if not entry.reason]
+    finals = {entry.name: _finals(entry, rates, results) for entry in entries}
+    seconds = {name: _median_seconds(runs) for name, runs in finals.items()}
+    budget = seconds[task.reference]
+    by_steps, by_time = dict[str, Scores](), dict[str, Scores]()
+    for entry in entries:
+        runs, own = finals[entry.name], seconds[entry.name]
+        if entry.evaluations <= task.evaluations:
+            by_steps[entry.name] = _scores(runs, len(task.judged_steps))
+        if own and budget:
+            by_time[entry.name] = _scores(runs, _judged_by(task, own, budget))
+    at_steps, at_time = _places(task, by_steps), _places(task, by_time)
+    return [
+        Standing(
+            entry,
+            rates.get(entry.name),
+            finals[entry.name],
+            _failures(entry, results),
+            (own / budget) if (own := seconds[entry.name]) and budget else None,
+            at_steps.get(entry.name, Place(_scores(finals[entry.name], len(task.judged_steps)))),
+            at_time.get(entry.name, Place({})),
+        )
+        for entry in entries
+    ]
+
+
+def curve(task: Task, standing: Standing) -> list[tuple[float, float]]:
+    """Mean score over the seeds that did not fail, against seconds, at each judgement."""
+    runs = [result for result in standing.results if not result.error]
+    seconds = _median_seconds(runs)
+    if seconds is None:
+        return []
+    means = (statistics.mean(scores) for scores in zip(*(r.scores for r in runs), strict=True))
+    times = (step / task.steps * seconds for step in task.judged_steps)
+    return list(zip(times, means, strict=True))
+
+
+def _finals(
+    entry: Entry, rates: Mapping[str, float | None], results: Mapping[Run, Result]
+) -> list[Result]:
+    rate = rates.get(entry.name)
+    return [
+        result
+        for run, result in results.items()
+        if (run.kind, run.estimator, run.rate) == ("final", entry.name, rate)
+    ]
+
+
+def _failures(entry: Entry, results: Mapping[Run, Result]) -> list[str]:
+    return [
+        f"{run.kind} run at rate {run.rate:g} with seed {run.seed}: {result.error}"
+        for run, result in results.items()
+        if run.estimator == entry.name and result.error
+    ]
+
+
+def _median_seconds(runs: Sequence[Result]) -> float | None:
+    """Of a whole run: the machine may have been busy during some of them."""
+    whole = [result.seconds for result in runs if not result.error]
+    return statistics.median(whole) if whole else None
+
+
+def _judged_by(task: Task, own: float, budget: float) -> int:
+    """How often an entry was judged when the reference has made all its steps."""
+    # Rounding must not take a judgement from whoever has the time of the reference.
+    steps = min(task.steps, task.steps * budget / own + 1e-6)
+    return sum(step <= steps for step in task.judged_steps)
+
+
+def _scores(runs: Sequence[Result], judgements: int) -> Scores:
+    """By seed, after so many judgements; nothing if there were none."""
+    if not judgements:
+        return {}
+    return {
+        result.run.seed: None if result.error else result.scores[judgements - 1]
+        for result in sorted(runs, key=lambda result: result.run.seed)
+    }
+
+
+def _places(task: Task, scores: Mapping[str, Scores]) -> dict[str, Place]:
+    """Compare all that have scores, on the seeds that all of them have."""
+    scores = {name: own for name, own in scores.items() if own}
+    if not scores or task.reference not in scores:
+        return {name: Place(own) for name, own in scores.items()}
+    common = sorted(set.intersection(*(set(own) for own in scores.values())))
+    places: list[Rank] | list[None] = [None] * len(scores)
+    if common:
+        table = [[_signed(task, own[seed]) for seed in common] for own in scores.values()]
+        places = ranks(torch.tensor(table))
+    reference = scores[task.reference]
+    return {
+        name: Place(own, None if name == task.reference else _lead(task, own, reference), place)
+        for (name, own), place in zip(scores.items(), places, strict=True)
+    }
+
+
+def _lead(task: Task, own: Scores, reference: Scores) -> Difference | None:
+    pairs = [(own[seed], reference[seed]) for seed in own if seed in reference]
+    if not pairs or any(value is None for pair in pairs for value in pair):
+        return None
+    leads = [_signed(task, mine) - _signed(task, other) for mine, other in pairs]
+    return paired_difference(torch.tensor(leads, dtype=torch.float64))
+
+
+def _signed(task: Task, score: float | None) -> float:
+    if score is None:
+        return -float("inf")
+    return score if task.higher_wins else -score

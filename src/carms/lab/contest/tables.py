@@ -1,0 +1,131 @@
+"""Tables of the contest: one for each task, and one over all tasks."""
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from carms.lab.contest.standings import Place, Standing
+from carms.lab.contest.statistics import LEAST_SEEDS, Rank
+from carms.lab.contest.task import Task
+from carms.lab.report.sheets import Field, Sheet
+
+__all__ = ["summary_sheet", "task_sheet"]
+
+_NOTHING = Field("-")
+Moment = str
+"""``"at_steps"`` or ``"at_time"``."""
+
+
+def task_sheet(task: Task, standings: Sequence[Standing]) -> Sheet:
+    """One row for each entry that took part, the best at equal time first."""
+    lead = f"lead over {task.reference}"
+    headings = ["estimator", "evaluations", "rate", "seeds"]
+    headings += ["score", lead, "verdict", "rank"]
+    headings += ["time", "score at equal time", lead, "verdict", "rank"]
+    rows = []
+    for each in sorted(standings, key=_order):
+        start = [
+            Field(each.entry.name, each.entry.name),
+            _number(each.entry.evaluations, "{:.3g}"),
+            _number(each.rate, "{:g}"),
+            _seeds(each),
+        ]
+        is_reference = each.entry.name == task.reference
+        at_steps = _place_fields(each.at_steps, is_reference)
+        at_time = _place_fields(each.at_time, is_reference)
+        rows.append([*start, *at_steps, _number(each.time, "{:.2f}"), *at_time])
+    better = "higher" if task.higher_wins else "lower"
+    note = f"Score: {task.measure}, {better} is better."
+    return Sheet(f"{task.name}: {task.title}", headings, rows, note)
+
+
+def summary_sheet(
+    tasks: Sequence[Task], standings: Mapping[str, Sequence[Standing]], moment: Moment
+) -> Sheet:
+    """Verdicts and ranks of every estimator over all tasks that have a comparison."""
+    places: dict[str, dict[str, Place]] = defaultdict(dict)
+    for task in tasks:
+        for each in standings[task.name]:
+            place: Place = getattr(each, moment)
+            if place.rank is not None:
+                places[each.entry.name][task.name] = place
+    compared = [task for task in tasks if any(task.name in found for found in places.values())]
+    rows = []
+    for name, found in sorted(places.items(), key=lambda item: _merit(item[1])):
+        verdicts = _verdicts(found)
+        # The reference has no verdicts.
+        counts = [
+            _number(verdicts[word], "{:d}") if verdicts else _NOTHING
+            for word in ("better", "not distinguishable", "worse", "failed")
+        ]
+        ranks = [_rank(found[task.name]) if task.name in found else _NOTHING for task in compared]
+        rows.append([Field(name, name), *counts, *ranks])
+    titles = {"at_steps": "equal steps", "at_time": "equal time"}
+    headings = ["estimator", "better", "not distinguishable", "worse", "failed"]
+    headings += [f"rank: {task.name}" for task in compared]
+    return Sheet(f"All tasks at {titles[moment]}", headings, rows)
+
+
+def _verdicts(places: Mapping[str, Place]) -> Counter[str]:
+    """How often which verdict was given; the reference has none."""
+    found = Counter[str]()
+    for place in places.values():
+        if any(score is None for score in place.scores.values()):
+            found["failed"] += 1
+        elif place.lead is not None:
+            found[place.lead.verdict] += 1
+    return found
+
+
+def _merit(places: Mapping[str, Place]) -> tuple[float, float]:
+    """Tasks won less tasks lost, then the mean rank; the best is the least."""
+    verdicts = _verdicts(places)
+    ranks = [place.rank.place for place in places.values() if place.rank is not None]
+    lost = verdicts["worse"] + verdicts["failed"]
+    return lost - verdicts["better"], statistics.mean(ranks)
+
+
+def _order(standing: Standing) -> tuple[float, float, str]:
+    ranks = (standing.at_time.rank, standing.at_steps.rank)
+    time, steps = (math.inf if rank is None else rank.place for rank in ranks)
+    return time, steps, standing.entry.name
+
+
+def _seeds(standing: Standing) -> Field:
+    failed = sum(bool(result.error) for result in standing.results)
+    total = len(standing.results)
+    if standing.rate is None and standing.failures and not total:
+        return Field("failed at every rate it tried", -1)
+    return Field(f"{total}, {failed} failed" if failed else str(total), total, number=True)
+
+
+def _place_fields(place: Place, is_reference: bool) -> list[Field]:
+    scores = [score for score in place.scores.values() if score is not None]
+    failed = len(scores) < len(place.scores)
+    if not place.scores:
+        return [_NOTHING] * 4
+    if failed:
+        return [Field("failed"), _NOTHING, Field("failed"), _rank(place)]
+    mean = statistics.mean(scores)
+    spread = f" ± {statistics.stdev(scores):.2g}" if len(scores) > 1 else ""
+    score = Field(f"{mean:.4g}{spread}", mean, number=True)
+    lead = place.lead
+    if is_reference or lead is None:
+        return [score, _NOTHING, Field("reference") if is_reference else _NOTHING, _rank(place)]
+    text = f"{lead.mean:+.3g}"
+    if lead.seeds >= LEAST_SEEDS:
+        text += f" ({lead.low:+.3g} to {lead.high:+.3g})"
+    verdict = Field(lead.verdict, lead.verdict, best=lead.verdict == "better")
+    return [score, Field(text, lead.mean, number=True), verdict, _rank(place)]
+
+
+def _rank(place: Place) -> Field:
+    rank: Rank | None = place.rank
+    if rank is None:
+        return _NOTHING
+    return Field(f"{rank.place} ({rank.low} to {rank.high})", rank.place, number=True)
+
+
+def _number(value: float | None, form: str) -> Field:
+    return _NOTHING if value is None else Field(form.format(value), value, number=True)

@@ -1,0 +1,146 @@
+"""What a task of the contest is, and what learns it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carms.estimators import Estimator
+from carms.subsets import SubsetEstimator
+
+__all__ = ["Entry", "GradientLearner", "Judged", "Learner", "Task"]
+
+# Adam's rate for the parameters of estimators that have some, as in `carms vae`.
+LEARNED_RATE = 1e-3
+
+
+class Judged(NamedTuple):
+    """Quality of a model.
+
+    Attributes:
+        validation: on held-out training examples, by which rates and steps are chosen.
+        test: on test examples, which decide nothing but the score.
+    """
+
+    validation: float
+    test: float
+
+
+class Learner(ABC):
+    """A model in training."""
+
+    @abstractmethod
+    def step(self) -> float:
+        """Change the parameters once, and return the value of the objective."""
+
+    @abstractmethod
+    def judge(self) -> Judged:
+        """Judge the model as it is now."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An estimator as it takes part in a task.
+
+    Attributes:
+        name: of the estimator.
+        samples: number of samples of a gradient.
+        evaluations: of ``f`` for a gradient; a mean if their number is random.
+        reason: why it cannot take part; empty if it can.
+    """
+
+    name: str
+    samples: int = 0
+    evaluations: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One discipline of the contest.
+
+    Attributes:
+        name: on the command line and in the names of files.
+        title: what is learned, in a sentence.
+        measure: what the score is.
+        higher_wins: whether a higher score is better.
+        rates: the rates of Adam from which each entry gets its own.
+        steps: number of training steps.
+        judge_every: steps between two judgements.
+        seeds: number of runs of an entry at its rate.
+        evaluations: of ``f`` for a gradient, the budget of every entry.
+        entries: gives all estimators, also those that cannot take part.
+        start: makes a learner from an entry, a rate and a seed.
+        reference: the entry with which all others are compared.
+        dataset: images that have to be on this machine; empty if none.
+    """
+
+    name: str
+    title: str
+    measure: str
+    higher_wins: bool
+    rates: tuple[float, ...]
+    steps: int
+    judge_every: int
+    seeds: int
+    evaluations: int
+    entries: Callable[[], Sequence[Entry]]
+    start: Callable[[Entry, float, int], Learner]
+    reference: str = "loorf"
+    dataset: str = ""
+
+    @property
+    def judged_steps(self) -> tuple[int, ...]:
+        """The steps after which a run is judged."""
+        return tuple(range(self.judge_every, self.steps + 1, self.judge_every))
+
+    def find(self, name: str) -> Entry:
+        """The entry of a name."""
+        return next(entry for entry in self.entries() if entry.name == name)
+
+
+class GradientLearner(Learner):
+    """A learner that minimises a loss with Adam.
+
+    The same seed gives every estimator the same first weights and the same examples.
+
+    Args:
+        estimator: makes the gradient of the choices.
+        rate: of Adam.
+        seed: of weights, examples and draws.
+    """
+
+    def __init__(self, estimator: Estimator | SubsetEstimator, rate: float, seed: int) -> None:
+        self._estimator = estimator
+        self.expectation: Callable[..., Tensor] = estimator.expectation
+        self.examples, self.draws = (
+            torch.Generator().manual_seed(2 * seed + part) for part in range(2)
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            groups = self.build(rate)
+        self._optimisers = [torch.optim.Adam(groups, lr=rate)]
+
+    @abstractmethod
+    def build(self, rate: float) -> list[dict[str, object]]:
+        """Make the model, and return its groups of parameters for Adam."""
+
+    @abstractmethod
+    def loss(self) -> Tensor:
+        """The mean loss of new examples."""
+
+    def step(self) -> float:
+        loss = self.loss()
+        for optimiser in self._optimisers:
+            optimiser.zero_grad()
+        loss.backward()
+        # Some parameters of an estimator have a shape only after its first call.
+        learned = [*self._estimator.parameters()]
+        if learned and len(self._optimisers) == 1:
+            self._optimisers.append(torch.optim.Adam(learned, lr=LEARNED_RATE))
+        for optimiser in self._optimisers:
+            optimiser.step()
+        return loss.item()

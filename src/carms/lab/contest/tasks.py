@@ -1,0 +1,61 @@
+"""The tasks of the contest, the cheapest first."""
+
+from carms.lab.contest.addition import ROLLOUTS
+from carms.lab.contest.control import CONTROL
+from carms.lab.contest.features import FEATURES
+from carms.lab.contest.images import image_task
+from carms.lab.contest.routing import ROUTING
+from carms.lab.contest.task import Task
+from carms.lab.runs.settings import Settings
+
+__all__ = ["TASKS"]
+
+RATES = (3e-4, 1e-3, 3e-3)
+
+_IMAGE_TASKS = (
+    image_task(
+        "digits",
+        "The paper's nonlinear autoencoder of the digits of scikit-learn: 20 variables of ten "
+        "categories",
+        Settings(dataset="digits", steps=1000),
+        RATES,
+        every=100,
+        seeds=10,
+    ),
+    image_task(
+        "digits-binary",
+        "The same autoencoder with 20 binary variables",
+        Settings(dataset="digits", categories=2, latents=20, samples=10, steps=1000),
+        RATES,
+        every=100,
+        seeds=10,
+    ),
+    image_task(
+        "mnist-linear",
+        "The paper's linear autoencoder of dynamically binarised MNIST",
+        Settings(network="linear", steps=10_000),
+        RATES,
+        every=1000,
+        seeds=5,
+    ),
+    image_task(
+        "mnist-nonlinear",
+        "The paper's nonlinear autoencoder of dynamically binarised MNIST",
+        Settings(network="nonlinear", steps=10_000),
+        RATES,
+        every=1000,
+        seeds=5,
+    ),
+    image_task(
+        "mnist-complete",
+        "The lower half of an image of MNIST from the upper one",
+        Settings(task="complete", steps=5000),
+        RATES,
+        every=1000,
+        seeds=5,
+    ),
+)
+_ORDER = ["features", "routing", "control", "digits", "digits-binary", "rollouts"]
+
+_ALL = {task.name: task for task in (*_IMAGE_TASKS, ROUTING, CONTROL, FEATURES, ROLLOUTS)}
+TASKS: dict[str, Task] = {name: _ALL[name] for name in dict.fromkeys((*_ORDER, *_ALL))}

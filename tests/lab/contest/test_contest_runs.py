@@ -1,0 +1,112 @@
+"""The plan of the contest, its runs, and the files that remember them."""
+
+from dataclasses import replace
+
+import pytest
+from small_contest import LOWER, TASK, MadeUp
+
+from carms.lab.contest.plan import chosen_rates, expected_runs, missing_runs
+from carms.lab.contest.results import Result, Run, add_result, read_results
+from carms.lab.contest.running import seconds_of_run, train
+from carms.lab.contest.task import Judged
+
+
+def run_all(task, results):
+    """Train until nothing is missing."""
+    while missing := missing_runs(task, results):
+        results |= {run: train(task, run) for run in missing}
+    return results
+
+
+def test_all_trials_come_before_final_runs_and_seeds_take_turns():
+    trials = missing_runs(TASK, {})
+    assert {run.kind for run in trials} == {"trial"}
+    assert len(trials) == 4 * 3 * 2
+    results = {run: train(TASK, run) for run in trials}
+    finals = missing_runs(TASK, results)
+    assert [run.seed for run in finals] == sorted(run.seed for run in finals)
+    assert not {run.seed for run in finals} & {run.seed for run in trials}
+    assert {run.estimator for run in finals if run.seed == 0} == {"loorf", "good", "bad"}
+
+
+def test_the_best_rate_is_chosen_and_one_that_failed_is_out():
+    results = {run: train(TASK, run) for run in missing_runs(TASK, {})}
+    rates = chosen_rates(TASK, results)
+    assert rates == {"loorf": 2.0, "good": 2.0, "bad": 2.0, "lost": None}
+    broken = Run("trial", "good", 2.0, 1000)
+    results[broken] = replace(results[broken], error="diverged")
+    assert chosen_rates(TASK, results)["good"] == 1.0
+
+
+def test_the_lowest_score_chooses_the_rate_where_lower_is_better():
+    results = {run: train(LOWER, run) for run in missing_runs(LOWER, {})}
+    assert chosen_rates(LOWER, results)["loorf"] in (1.0, 3.0)
+
+
+def test_an_entry_has_no_rate_before_its_trials_are_over():
+    first = missing_runs(TASK, {})[0]
+    assert chosen_rates(TASK, {first: train(TASK, first)}) == {}
+
+
+def test_nothing_is_missing_in_the_end():
+    results = run_all(TASK, {})
+    # An entry that fails at every rate has no final runs.
+    assert len(results) == expected_runs(TASK) - TASK.seeds
+
+
+def test_a_trial_is_judged_by_validation_and_a_final_run_by_test():
+    assert train(TASK, Run("trial", "loorf", 2.0, 0)).scores == (6,)
+    assert train(TASK, Run("final", "loorf", 2.0, 0)).scores == (102, 104, 106)
+
+
+def test_the_model_with_the_best_validation_score_so_far_counts():
+    class Overfitting(MadeUp):
+        def judge(self):
+            return {2: Judged(1.0, 10.0), 4: Judged(3.0, 20.0), 6: Judged(2.0, 30.0)}[self.steps]
+
+    run = Run("final", "loorf", 1.0, 0)
+    assert train(replace(TASK, start=Overfitting), run).scores == (10, 20, 20)
+    assert train(replace(LOWER, start=Overfitting), run).scores == (10, 10, 10)
+
+
+def test_divergence_is_a_result():
+    found = train(TASK, Run("final", "lost", 2.0, 1))
+    assert found.error == "diverged: the objective is nan at step 3"
+    assert len(found.scores) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("of f"), RuntimeError("of f"), FloatingPointError()])
+def test_an_error_of_a_step_is_a_result(error):
+    class Failing(MadeUp):
+        def step(self):
+            raise error
+
+    assert train(replace(TASK, start=Failing), Run("final", "loorf", 1.0, 0)).error
+
+
+def test_results_are_read_as_they_were_written(tmp_path):
+    path = tmp_path / "made-up.csv"
+    assert read_results(path, TASK) == {}
+    results = [
+        Result(Run("final", "loorf", 0.003, 1), 1.25, (1.0, 2.5, -3.0)),
+        Result(Run("trial", "good", 2.0, 1000), 0.5, (1.0,), "diverged: inf, at step 3"),
+    ]
+    for result in reversed(results):
+        add_result(path, TASK, result)
+    assert [*read_results(path, TASK).values()] == results
+    add_result(path, TASK, replace(results[0], seconds=2.0))
+    assert read_results(path, TASK)[results[0].run].seconds == 2.0
+
+
+def test_a_file_of_another_version_of_a_task_is_refused(tmp_path):
+    path = tmp_path / "made-up.csv"
+    add_result(path, TASK, Result(Run("final", "loorf", 1.0, 0), 1.0, (1.0, 2.0, 3.0)))
+    with pytest.raises(ValueError, match="another version of the task"):
+        read_results(path, replace(TASK, judge_every=3))
+    path.write_text(path.read_text().replace(",1,,", ",much,,"))
+    with pytest.raises(ValueError, match=r"made-up.csv is damaged: could not convert .* 'much'"):
+        read_results(path, TASK)
+
+
+def test_the_forecast_of_a_run_is_positive():
+    assert seconds_of_run(TASK, "loorf") > 0
