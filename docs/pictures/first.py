@@ -1,7 +1,7 @@
 """Draw what slopes and terms gain in training: a VAE on MNIST, and the README's program.
 
-The runs of the VAE are made by ``carms vae`` below ``demo/first``. The same command again draws from
-finished runs and goes on with the others.
+The runs of the VAE are made by ``carms vae`` below ``demo/first``. The same command again draws
+finished runs and resumes the others.
 """
 
 import json
