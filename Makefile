@@ -36,7 +36,7 @@ bench: $(READY)
 # Build the site in site/. A broken link, a missing reference or a failing example is an error.
 docs: $(READY)
 	$(BIN)/python -m pytest src
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: $(READY)
 	$(BIN)/ruff check .

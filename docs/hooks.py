@@ -1,4 +1,4 @@
-"""What the site has beside its pages: estimators, the notebook, formulas that need no script."""
+"""Make the pages that are not written by hand, and formulas that need no script."""
 
 import csv
 import inspect
@@ -19,27 +19,39 @@ from carms.estimators import find
 from carms.lab.cli.main import COMMANDS, parse
 
 HERE = Path(__file__).parent
-# Written by benchmarks/trained.py, a row for each model and estimator, and by benchmarks/shelf.py.
+# Written by benchmarks/trained.py (a row for each model and estimator) and benchmarks/shelf.py.
 TRAINED = HERE / "results" / "trained.csv"
 RANDOM = HERE / "results" / "shelf.csv"
-# The models of the first, as the pages call them; the first of them stands for all in the index.
+# Titles of the trained models; the index shows the first of them.
 MODELS = {
     "mnist-nonlinear": "MNIST, nonlinear",
     "mnist-linear": "MNIST, linear",
     "digits": "digits",
 }
-INDEX = [
-    *("name", "idea", "unbiased", "any `f`"),
-    *("trained model: variance", "variance at equal time", "bias"),
-    *("random networks: variance", "bias", "evaluations", "step time"),
-]
+# Groups of the index: title, then whether an estimator is unbiased and works for any `f`.
+GROUPS = {
+    "Unbiased, for any `f`": (True, True),
+    "Unbiased, with the gradient of `f`": (True, False),
+    "Biased, with the gradient of `f`": (False, False),
+    "Biased, for any `f`": (False, True),
+}
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 OVERVIEW = """`pip install '.[lab]'` brings the command `carms`, which is also `python -m carms`.
 
-A run is a directory: settings, metrics, TensorBoard events, checkpoints, result, pictures. The same
-command goes on where it was stopped, even by `kill -9`, and ends with the same numbers, bit for bit
-(times aside), as if it had not been."""
+A run is a directory with settings, metrics, TensorBoard events, checkpoints, result and pictures.
+If a run is stopped, even by `kill -9`, the same command resumes it. It then ends with the same
+numbers, bit for bit (except for times), as an uninterrupted run."""
+INTRODUCTION = """# Estimators
+
+Variance of the gradient of a trained model, the nonlinear VAE on MNIST, relative to `loorf`: at
+equal evaluations of `f`, and at equal time. A dash means that it was not measured there.
+[How it was measured](../results/benchmarks.md#trained-models) ·
+[Choose an estimator](../how-to/choose.md)"""
+SHELF = """## On small random networks
+
+Variance at equal evaluations and step time are relative to `loorf`, the bias to the gradient.
+[How it was measured](../results/benchmarks.md#the-whole-shelf)"""
 ARXIV = re.compile(r"(?<![\w/>])arXiv:(\d{4}\.\d{4,5})")
 REFERENCES = "references.md"
 KEY = re.compile(r"\[([a-z]+(?:19|20)\d\d[a-z]*)\]")
@@ -77,7 +89,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Formulas become MathML, which browsers draw by themselves; keys and arXiv numbers, links."""
+    """Turn formulas into MathML, which browsers draw themselves; link keys and arXiv numbers."""
     html = FORMULA.sub(mathml, html)
     html = ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', html)
     if page.file.src_uri == REFERENCES:
@@ -87,7 +99,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def mathml(found: re.Match[str]) -> str:
-    """Of a formula that the Markdown extension has marked."""
+    """MathML of a formula that the Markdown extension has marked."""
     display = "block" if found[2] == "[" else "inline"
     return convert(unescape(found[3]).strip(), display=display)
 
@@ -95,7 +107,7 @@ def mathml(found: re.Match[str]) -> str:
 def estimator_page(
     name: str, random: dict[str, str], trained: dict[tuple[str, str], dict[str, str]]
 ) -> str:
-    """The docstring, and a card of what was measured."""
+    """Page of an estimator: its call, a card of measurements, its docstring."""
     kind = find(name)
     options = list(inspect.signature(kind).parameters)
     samples = ", samples=8" if "samples" in options else ""
@@ -106,9 +118,9 @@ def estimator_page(
         if made.learned or made.stateful
         else f'value = carms.expectation(f, logits, "{name}"{samples})'
     )
-    needs = "any `f`" if made.black_box else "it needs the gradient of `f`"
+    needs = "works for any `f`" if made.black_box else "needs the gradient of `f`"
     if made.requires:
-        needs += f", and an `f` that is {made.requires}"
+        needs += f", which must be {made.requires}"
     return f"""# {name}
 
 ```python
@@ -132,7 +144,7 @@ How it was measured: [trained models](../results/benchmarks.md#trained-models),
 
 
 def card(name: str, random: dict[str, str], trained: dict[tuple[str, str], dict[str, str]]) -> str:
-    """A table of figures: a column for each trained model, and one for random networks."""
+    """Table of measurements: a column for each trained model, and one for random networks."""
     models = [trained.get((model, name), {}) for model in MODELS]
     columns = [title for title, row in zip(MODELS.values(), models, strict=True) if row]
     models = [row for row in models if row]
@@ -144,50 +156,57 @@ def card(name: str, random: dict[str, str], trained: dict[tuple[str, str], dict[
         "evaluations of `f`": "evaluations",
         "bias relative to the gradient": "bias",
     }
-    lines = [
-        ["", *(f"trained: {title}" for title in columns), "random networks"],
-        ["---"] * (len(columns) + 2),
-    ]
+    lines = [["", *(f"trained: {title}" for title in columns), "random networks"]]
     for title, key in rows.items():
         missing = "none" if key == "bias" and unbiased else "-"
         lines.append([title, *(row.get(key) or missing for row in [*models, random])])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table(lines)
 
 
 def estimator_index(
     random: dict[str, dict[str, str]], trained: dict[tuple[str, str], dict[str, str]]
 ) -> str:
-    """All of them, with their cards side by side."""
+    """All estimators in groups, the lowest variance on a trained model first."""
     first = next(iter(MODELS))
-    rows = []
-    for name in carms.available():
-        made = carms.make(name)
-        on_model, on_networks = trained.get((first, name), {}), random.get(name, {})
-        figures = [
-            *(on_model.get(key) or "-" for key in ("variance", "variance_at_equal_time", "bias")),
-            *(on_networks.get(key) or "-" for key in ("variance", "bias", "evaluations", "time")),
-        ]
-        facts = ["yes" if fact else "no" for fact in (made.unbiased, made.black_box)]
-        cells = [f"[`{name}`]({name}.md)", summary(name), *facts, *figures]
-        rows.append(f"| {' | '.join(cells)} |")
-    header, table = f"| {' | '.join(INDEX)} |", "\n".join(rows)
-    return f"""# Estimators
+    figures = {name: trained.get((first, name), {}) for name in carms.available()}
+    parts = [INTRODUCTION]
+    for title, facts in GROUPS.items():
+        names = [name for name in figures if facts_of(name) == facts]
+        names.sort(key=lambda name: float(figures[name].get("variance") or "inf"))
+        columns = ("variance", "variance_at_equal_time", *(() if facts[0] else ("bias",)))
+        header = ["name", "idea", "variance", "at equal time", "bias"][: 2 + len(columns)]
+        rows = [[link(name), summary(name), *cells(figures[name], columns)] for name in names]
+        parts += [f"## {title}", table([header, *rows])]
+    columns = ("variance", "bias", "evaluations", "time")
+    rows = [[link(name), *cells(random.get(name, {}), columns)] for name in carms.available()]
+    header = ["name", "variance", "bias", "evaluations", "step time"]
+    return "\n\n".join([*parts, SHELF, table([header, *rows])])
 
-Which to take: [Choose an estimator](../how-to/choose.md).
 
-{header}
-|{"---|" * len(INDEX)}
-{table}
+def facts_of(name: str) -> tuple[bool, bool]:
+    """Whether an estimator is unbiased, and whether it works for any `f`."""
+    made = carms.make(name)
+    return made.unbiased, made.black_box
 
-Variances and times are relative to `loorf`, biases to the gradient. Variances are at equal
-evaluations unless the column says equal time. The
-[trained model](../results/benchmarks.md#trained-models) is the nonlinear VAE on MNIST; the
-[random networks](../results/benchmarks.md#the-whole-shelf) are small.
-"""
+
+def link(name: str) -> str:
+    """Link from the index to the page of an estimator."""
+    return f"[`{name}`]({name}.md)"
+
+
+def cells(row: dict[str, str], columns: tuple[str, ...]) -> list[str]:
+    """Figures of a row of measurements; a dash where there is none."""
+    return [row.get(column) or "-" for column in columns]
+
+
+def table(rows: list[list[str]]) -> str:
+    """Markdown of a table whose first row is its header."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def command_help(name: str) -> str:
-    """What a terminal of eighty columns shows of a command."""
+    """Help text of a command, as a terminal of 80 columns shows it."""
     printed = io.StringIO()
     with redirect_stdout(printed), suppress(SystemExit):
         parse([name, "--help"] if name else ["--help"])
@@ -195,5 +214,5 @@ def command_help(name: str) -> str:
 
 
 def summary(name: str) -> str:
-    """The first paragraph of a docstring."""
+    """First paragraph of the docstring of an estimator."""
     return " ".join(inspect.getdoc(find(name)).split("\n\n")[0].split())
