@@ -162,7 +162,10 @@ def test_a_run_that_is_not_there(tmp_path):
 def test_plot_without_a_directory_asks_for_one():
     done = carms("plot", check=False)
     assert done.returncode == 1
-    assert done.stderr == "carms: give a directory of a run, or a directory with runs below it\n"
+    assert (
+        done.stderr
+        == "carms: no directory is given: give run directories, or directories of them\n"
+    )
 
 
 @pytest.mark.parametrize("action", ["list", "verify"])

@@ -46,7 +46,7 @@ class Gathered(NamedTuple):
 def gather(directories: Sequence[Path]) -> Gathered:
     """All runs in and below the directories, each once."""
     if not directories:
-        raise ValueError("give a directory of a run, or a directory with runs below it")
+        raise ValueError("no directory is given: give run directories, or directories of them")
     problems: list[str] = []
     best: dict[Settings, Run] = {}
     for path in _candidates(directories, problems):
@@ -61,10 +61,9 @@ def gather(directories: Sequence[Path]) -> Gathered:
         best[run.settings] = run
     runs = sorted(best.values(), key=lambda run: run.path)
     if not runs:
+        found = f" ({problems[0]})" if problems else ""
         given = ", ".join(map(str, directories))
-        raise ValueError(
-            f"there is no run in {given}" + "".join(f"; {one}" for one in problems[:1])
-        )
+        raise ValueError(f"no run in {given}{found}: give run directories, or directories of them")
     return Gathered(runs, problems)
 
 
