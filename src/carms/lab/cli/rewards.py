@@ -26,7 +26,7 @@ Metrics = Mapping[str, Sequence[Any]]
 def print_rewards(console: Console, metrics: Metrics, title: str) -> None:
     """Print a table of the methods, what its columns mean, and the difference of the methods."""
     console.print(_table(metrics, title))
-    console.print(EXPLANATION, highlight=False)
+    console.print(EXPLANATION, highlight=False, soft_wrap=False)
     _print_difference(console, metrics)
 
 
