@@ -9,6 +9,7 @@ again.
 """
 
 import argparse
+import csv
 import json
 import math
 import statistics
@@ -168,6 +169,15 @@ def table_rows(
         ]
 
 
+def write(scores: dict[tuple[str, str, float, int], list[float]], out: Path) -> None:
+    """Write one line for each run, trials of rates included."""
+    with out.open("w", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(["task", "method", "rate", "seed", "at the end", "mean over training"])
+        for setting, curve in scores.items():
+            lines.writerow([*setting, f"{curve[-1]:.4f}", f"{statistics.mean(curve):.4f}"])
+
+
 def draw(curves: dict[tuple[str, str], list[list[float]]], out: Path) -> None:
     """Draw means over seeds, with bands of two standard errors."""
     import matplotlib.pyplot as plt
@@ -219,6 +229,7 @@ def main() -> None:
         ["task", "N", "method", "rate", "at the end", "mean over training", "ahead of rloo"],
         list(table_rows(curves, rates)),
     )
+    write(found | scores, arguments.out / "policies.csv")
     draw(curves, arguments.out / "policies.png")
 
 
