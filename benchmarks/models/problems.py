@@ -76,5 +76,5 @@ def trained(name: str, folder: Path) -> Problem:
 
     Trainer(settings, path).run(tell)
     trainer = Trainer.of_run(path)
-    pixels = some_of(trainer.train, IMAGES)
+    pixels = some_of(trainer.train_images, IMAGES)
     return Problem(trainer.model, binarised(pixels, torch.Generator().manual_seed(0)))

@@ -5,6 +5,7 @@ import torch
 from carms_t_cases import REPLICATES, in_groups, network, quadratic, scaled, true_gradient
 from helpers import (
     RandomTable,
+    curved,
     dirichlet_probs,
     generator,
     logits_of,
@@ -244,3 +245,10 @@ def test_an_f_in_half_precision_has_a_backward_pass_of_its_own():
     torch.testing.assert_close(
         gradient(torch.float16), gradient(torch.float32), rtol=0.02, atol=5e-7
     )
+
+
+def test_values_in_half_precision_are_one_call_of_the_past():
+    estimator = carms.make("carms-t", samples=4)
+    logits = torch.zeros(2, 3, requires_grad=True)
+    estimator.expectation(lambda z: curved(z).half(), logits, generator()).backward()
+    assert estimator.past.count == 1

@@ -79,7 +79,7 @@ class Coupling(ABC):
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
         first, second = pair_index(p.shape[-1], p.device)
         categories = torch.arange(p.shape[-1], device=p.device).expand(p.shape)
-        of_all = self._given(p, categories.movedim(-1, 0)).table_lift()
+        of_all = self._from_indices(p, categories.movedim(-1, 0)).table_lift()
         lift = torch.zeros_like(product)
         lift[..., first, second] = mixed_lift(of_all, self.epsilon).movedim(0, -1)
         # Where a probability is zero, a lift is 0 / 0.
@@ -104,7 +104,7 @@ class Coupling(ABC):
         indices = check_categories(indices, probs)
         self._check_reachable(probs.shape[-1])
         check_pairs(len(indices), probs.shape[:-1], probs.device)
-        return self._ratio(self._given(probs, indices), probs.dtype)
+        return self._ratio(self._from_indices(probs, indices), probs.dtype)
 
     def draw(
         self, probs: Tensor, generator: torch.Generator | None = None
@@ -129,7 +129,7 @@ class Coupling(ABC):
         """Draw ``samples`` categories from ``probs [*batch, C]``."""
 
     @abstractmethod
-    def _given(self, probs: Tensor, indices: Tensor) -> Drawn:
+    def _from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
         """Take the categories ``indices [K, *batch]`` as if they had been drawn."""
 
     def _check_reachable(self, categories: int) -> None:  # noqa: B027

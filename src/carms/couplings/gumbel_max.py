@@ -37,9 +37,9 @@ class GumbelMax(Coupling):
     """
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> Drawn:
-        return self._given(probs, self._winners(probs, generator))
+        return self._from_indices(probs, self._winners(probs, generator))
 
-    def _given(self, probs: Tensor, indices: Tensor) -> Drawn:
+    def _from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
         return _Raced(indices, self.copula, probs)
 
     def _winners(self, probs: Tensor, generator: torch.Generator | None) -> Tensor:

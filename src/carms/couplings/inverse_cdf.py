@@ -9,7 +9,7 @@ from torch import Tensor
 from carms.copulas import Copula
 from carms.core.checks.options import whole_number
 from carms.couplings.base import Coupling, Drawn
-from carms.couplings.orders import Given, LargestFirst, Mixed, MixedByOrder, Order
+from carms.couplings.orders import Averaged, AveragedByOrder, GivenOrder, LargestFirst, Order
 
 __all__ = ["InverseCDF", "Orderings"]
 
@@ -69,19 +69,23 @@ class InverseCDF(Coupling):
         u = self._uniforms(probs.shape[:-1], probs.shape[:-1], probs, generator)
         return self._order(probs.shape[-1]).draw(probs, u, generator)
 
-    def _given(self, probs: Tensor, indices: Tensor) -> Drawn:
-        return self._order(probs.shape[-1]).given(probs, indices)
+    def _from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
+        return self._order(probs.shape[-1]).from_indices(probs, indices)
 
     def _order(self, categories: int) -> Order:
         """The object that draws and lifts in the way of ``orderings``."""
         copula, orderings = self.copula, self.orderings
         if orderings == "all":
-            return Mixed(copula, "all")
+            return Averaged(copula, "all")
         if orderings == "largest-first":
             return LargestFirst(copula)
         if isinstance(orderings, str) or orderings == 1:
-            return Given(copula)
-        return Mixed(copula, orderings) if categories <= _FEW else MixedByOrder(copula, orderings)
+            return GivenOrder(copula)
+        return (
+            Averaged(copula, orderings)
+            if categories <= _FEW
+            else AveragedByOrder(copula, orderings)
+        )
 
     def __repr__(self) -> str:
         mixture = f", epsilon={self.epsilon}" if self.epsilon else ""

@@ -1,4 +1,7 @@
-"""Ways of ordering the categories along the unit interval: each draws samples and lifts pairs."""
+"""Orders of the categories on [0, 1]: how to draw samples in them, and how likely pairs are.
+
+The lift of two samples is ``P(i, j) / (p_i p_j)``.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from carms.couplings.mean_lift import lift_by_pairs, mean_lift
 from carms.couplings.permutations import make_orders
 from carms.sampling.partition import Located, Partition
 
-__all__ = ["Given", "LargestFirst", "Mixed", "MixedByOrder", "Order"]
+__all__ = ["Averaged", "AveragedByOrder", "GivenOrder", "LargestFirst", "Order"]
 
 
 class Order(ABC):
@@ -25,33 +28,33 @@ class Order(ABC):
 
     @abstractmethod
     def draw(self, probs: Tensor, u: Tensor, generator: torch.Generator | None) -> Drawn:
-        """The categories of ``probs [*batch, C]`` in whose intervals ``u [K, *batch]`` lie.
+        """Draw, for each ``u [K, *batch]``, the category whose interval contains it.
 
         Args:
-            probs: non-negative, not necessarily normalised.
+            probs: ``[*batch, C]``, non-negative, not necessarily normalised.
             u: uniforms in (0, 1), in double precision.
-            generator: chooses the order where there are several.
+            generator: used only by orders that choose one of several at random.
         """
 
     @abstractmethod
-    def given(self, probs: Tensor, indices: Tensor) -> Drawn:
+    def from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
         """Take the categories ``indices [K, *batch]`` as if they had been drawn."""
 
 
-class Given(Order):
-    """The order as it is."""
+class GivenOrder(Order):
+    """Keeps the order of ``probs``."""
 
     def draw(self, probs: Tensor, u: Tensor, generator: torch.Generator | None) -> Drawn:
         located = Partition.of(probs).find(u)
         return _InOrder(located.indices, self.copula, located)
 
-    def given(self, probs: Tensor, indices: Tensor) -> Drawn:
+    def from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
         return _InOrder(indices, self.copula, Partition.of(probs).at(indices))
 
 
 class LargestFirst(Order):
-    """The cyclic order that puts the most probable category where the copula has its hole: first,
-    or last if the hole is at the upper end.
+    """Rotates the categories so that the most probable one covers the copula's hole, a corner in
+    which two samples never are: it comes first, or last if the hole is at the upper end.
     """
 
     def draw(self, probs: Tensor, u: Tensor, generator: torch.Generator | None) -> Drawn:
@@ -59,7 +62,7 @@ class LargestFirst(Order):
         located = Partition.of(_rotated(probs, start)).find(u)
         return _InOrder((located.indices + start) % probs.shape[-1], self.copula, located)
 
-    def given(self, probs: Tensor, indices: Tensor) -> Drawn:
+    def from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
         start = self._start(probs)
         places = (indices - start) % probs.shape[-1]
         return _InOrder(indices, self.copula, Partition.of(_rotated(probs, start)).at(places))
@@ -67,16 +70,16 @@ class LargestFirst(Order):
     def _start(self, probs: Tensor) -> Tensor:
         """The category ``[*batch]`` with which the order begins."""
         largest = probs.max(-1).indices
-        at_the_end = self.copula.hole is not None and self.copula.hole.corner == 1
-        return (largest + 1) % probs.shape[-1] if at_the_end else largest
+        hole_is_last = self.copula.hole is not None and self.copula.hole.corner == 1
+        return (largest + 1) % probs.shape[-1] if hole_is_last else largest
 
 
-class Mixed(Order):
-    """One of a fixed set of orders, drawn for each variable; lifts are means over the set.
+class Averaged(Order):
+    """Draws one of a fixed set of orders for each variable; lifts are means over the set.
 
     Args:
         copula: the source of the uniforms.
-        which: ``"all"`` orders of the paper, or the number of shuffles.
+        which: ``"all"`` orders of the paper, or a number: the given order and shuffles.
     """
 
     def __init__(self, copula: Copula, which: Literal["all"] | int) -> None:
@@ -88,14 +91,14 @@ class Mixed(Order):
         choice = _choose(len(orders), u, generator)
         order = orders.index_select(0, choice.flatten()).view(probs.shape)
         places = Partition.of(probs.gather(-1, order)).category(u)
-        return self.given(probs, order.movedim(-1, 0).gather(0, places))
+        return self.from_indices(probs, order.movedim(-1, 0).gather(0, places))
 
-    def given(self, probs: Tensor, indices: Tensor) -> Drawn:
-        return _InMixed(indices, self.copula, probs, self.which)
+    def from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
+        return _InAveraged(indices, self.copula, probs, self.which)
 
 
-class MixedByOrder(Order):
-    """``Mixed`` shuffles, one after the other: the fastest for a few of them of many categories.
+class AveragedByOrder(Order):
+    """``Averaged`` with a number, computed order by order: faster for many categories.
 
     Args:
         copula: the source of the uniforms.
@@ -112,10 +115,10 @@ class MixedByOrder(Order):
         indices = torch.zeros_like(u, dtype=torch.long)
         for number, (order, partition) in enumerate(zip(orders, partitions, strict=True)):
             indices = torch.where(choice == number, order[partition.category(u)], indices)
-        return _InMixedByOrder(indices, self.copula, orders, partitions)
+        return _InAveragedByOrder(indices, self.copula, orders, partitions)
 
-    def given(self, probs: Tensor, indices: Tensor) -> Drawn:
-        return _InMixedByOrder(indices, self.copula, *self._partitions(probs))
+    def from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
+        return _InAveragedByOrder(indices, self.copula, *self._partitions(probs))
 
     def _partitions(self, probs: Tensor) -> tuple[Tensor, list[Partition]]:
         """The orders ``[M, C]``, and the categories laid out in each of them."""
@@ -137,7 +140,7 @@ class _InOrder(Drawn):
 
 
 @dataclass(frozen=True)
-class _InMixed(Drawn):
+class _InAveraged(Drawn):
     indices: Tensor
     copula: Copula
     probs: Tensor
@@ -147,7 +150,7 @@ class _InMixed(Drawn):
         return mean_lift(self.copula, self.probs, self.indices, self.which)
 
     def table_lift(self) -> Tensor:
-        # Not by differences of the CDF, which have all digits of likely pairs alone.
+        # Not by `mean_lift`: it subtracts values of the CDF, and rare pairs lose their digits.
         categories = self.probs.shape[-1]
         orders = make_orders(categories, self.which, self.probs.device)
         p = self.probs.reshape(-1, categories).T.contiguous()
@@ -156,7 +159,7 @@ class _InMixed(Drawn):
 
 
 @dataclass(frozen=True)
-class _InMixedByOrder(Drawn):
+class _InAveragedByOrder(Drawn):
     indices: Tensor
     copula: Copula
     orders: Tensor
@@ -175,10 +178,10 @@ def _lift(copula: Copula, located: Located) -> Tensor:
     return copula.lift(*(located.interval() if copula.cheap_lift else located.ends()))
 
 
-def _choose(orders: int, u: Tensor, generator: torch.Generator | None) -> Tensor:
+def _choose(count: int, u: Tensor, generator: torch.Generator | None) -> Tensor:
     """The number ``[*batch]`` of one of the orders for each column of ``u [K, *batch]``."""
     choice = uniform(u.shape[1:], generator, u.dtype, u.device)
-    return (choice * orders).long().clamp_max(orders - 1)
+    return (choice * count).long().clamp_max(count - 1)
 
 
 def _rotated(probs: Tensor, start: Tensor) -> Tensor:

@@ -26,8 +26,8 @@ from carms.sampling.independent import independent_samples
 
 __all__ = ["CarmsT"]
 
-# Share of the neighbours in the value. They have to be in it for its backward pass to bring their
-# slopes, but would spoil the balance of the coupled samples.
+# Weight of all neighbours in the value: not zero, so that its backward pass brings their slopes;
+# small, because they are less well balanced than the base samples.
 _SHARE = 2.0**-10
 
 
@@ -36,23 +36,25 @@ class CarmsT(Estimator):
     """CARMS-S with the slopes of a differentiable ``f``: unbiased, with far less variance.
 
     The gradient is a mean over pairs of categories of ``(f_i - f_c) (e_i - e_c) / 2``. The
-    trapezoid rule replaces each difference of values by the mean of two slopes, whose part of the
-    gradient needs no second point: it is averaged over coupled samples. What the rule leaves out
-    is measured on K neighbours, samples with one variable changed.
+    trapezoid rule replaces each difference of values by the mean of two slopes. Each slope needs
+    one of the two points only, so this part is averaged over all coupled samples. What the rule
+    leaves out is measured on K neighbours, samples with one variable changed.
 
-    With ``h_n`` the slope of ``f`` at base sample n, ``v_k = z_n - z'_k`` the change to
-    neighbour k, and ``W`` the expected number of variables that a fresh draw would change:
+    With ``h_n`` the slope of ``f`` at base sample n, ``v_k = z_n - z'_k`` a base sample
+    less its neighbour k, and ``W`` the expected number of variables that a fresh draw would change:
 
-    - ``T = mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, i its category in n;
+    - ``T = mean_n 1/2 [(h_i - sum_c p_c h_c) e_i + p * (h - h_i)]`` for each variable, i its
+      category in n;
     - ``F' = mean_k W/2 (f_n - f'_k) v_k``, and ``T' = mean_k W/2 [(h_n + h'_k) v_k / 2] v_k``;
     - ``A``, the estimate of ``carms-s`` on the base samples;
     - ``g = A + a (T - T') + b (F' - A)``.
 
-    The scales ``a, b`` of an example are fitted on the other examples of the batch, and go from 1
-    to 0 where slopes mislead: then it is ``carms-s`` on ``N - K`` samples. Without a batch they are
-    fitted on past calls of the same object in ``train()`` mode, and are 1 at first; an estimator
-    that is given by name has no past. With a single base sample ``A`` is ``F'``, and only ``a`` is
-    left. Unbiased for any ``f`` that has finite slopes at its samples and treats examples apart,
+    The scales ``a, b`` of an example are fitted on the other examples of the batch: near 1 where
+    slopes predict ``f`` well, near 0 where they mislead (then it is ``carms-s`` on ``N - K``
+    samples); they are not clipped. Without a batch they are fitted on past calls of the same object
+    in ``train()`` mode, and are 1 for the first calls; an estimator that is given by name has no
+    past. With a single base sample ``A`` is ``F'``, and only ``a`` is left. Unbiased for any ``f``
+    that has finite slopes at its samples and computes each example independently of the others,
     since no scale depends on the draw that it multiplies. ``T`` alone is exact in expectation where
     ``f`` is quadratic in each variable. It makes N evaluations, neighbours included.
 
@@ -81,7 +83,7 @@ class CarmsT(Estimator):
 
     black_box = False
     least_samples = 2
-    no_terms = "neighbours and slopes leave out all other terms already"
+    no_terms = "a neighbour changes one variable, so that all other terms cancel already"
 
     def __init__(self, samples: int = 8, neighbours: int | None = None) -> None:
         super().__init__(samples)
@@ -116,23 +118,23 @@ class CarmsT(Estimator):
         with plain_numerics(variables.logits):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
-            z, gates = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
+            z, carrier = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
         draw = Draw(self, variables, indices, memory, relaxed=z)
         self._check_terms(draw, terms)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         if values.dtype.itemsize < 4:
             return self.surrogate(draw, values)
         check_dependence(self, values, z)
-        # The gates are zero. Their gradient tells `_OnePass` the values, less that of the first
-        # sample, in whose place it tells what they are multiplied by.
-        told = (values.detach() - values[0].detach()).to(gates.dtype)
-        told[0].fill_(1)
-        value: Tensor = (memory.weights.to(values.dtype) * values + gates * told).sum(0)
+        # The carrier is zero, so the value does not change. Its gradient takes data to the backward
+        # pass of `_OnePass`: the upstream gradient in row 0, its product with f_n - f_0 in row n.
+        message = (values.detach() - values[0].detach()).to(carrier.dtype)
+        message[0].fill_(1)
+        value: Tensor = (memory.weights.to(values.dtype) * values + carrier * message).sum(0)
         return value.to(values.dtype)
 
     def _one_pass(self, logits: Tensor) -> bool:
         """Whether the slopes can come from the backward pass of the value itself."""
-        # In half precision they would underflow, since the value weighs them.
+        # In half precision they would underflow: they come multiplied by weights of about 2**-10.
         device = logits.device.type
         half = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device).itemsize < 4
         return wants_gradient(logits) and logits.dtype.itemsize >= 4 and not half
@@ -149,9 +151,9 @@ class CarmsT(Estimator):
         wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))
         value = (memory.weights * wide).sum(0)
         if wants_gradient(draw.variables.logits):
-            whole = self._one_pass(draw.variables.logits) and values.dtype.itemsize >= 4
+            from_value = self._one_pass(draw.variables.logits) and values.dtype.itemsize >= 4
             with torch.autocast(values.device.type, enabled=False):
-                if whole:
+                if from_value:
                     # By the same operations as in one pass, so that every digit is the same.
                     slopes = slope(self, value, draw.relaxed)
                     slopes = slopes * _finite(1 / memory.weights)[..., None, None]
@@ -181,9 +183,10 @@ class CarmsT(Estimator):
             return torch.cat((indices, changed.indices)), memory
 
     def _weights(self, accepted: Tensor) -> Tensor:
-        """Weights ``[N, *batch]`` of the evaluations in the value. Base samples have equal parts,
-        but for a small share, which a neighbour has as far as it is ``accepted``, and its base
-        sample otherwise.
+        """Weights ``[N, *batch]`` of the evaluations in the value.
+
+        Each base sample has ``(1 - _SHARE) / B``. Each neighbour has ``accepted`` times
+        ``_SHARE / K``, and its base sample the rest of that.
         """
         each, share = (1 - _SHARE) / self.base, _SHARE / self.neighbours
         weights = accepted.new_full((self.samples, *accepted.shape[1:]), each)
@@ -229,15 +232,19 @@ class _OnePass(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Tensor, told: Tensor) -> Any:
+    def backward(ctx: Any, slopes: Tensor, carried: Tensor) -> Any:
         hard, *saved = ctx.saved_tensors
         with plain_numerics(hard):
-            upstream, memory = told[0], Memory(*saved)
-            if holds(lambda: not math.isfinite(upstream.sum())):
+            upstream, memory = carried[0], Memory(*saved)
+            if holds(lambda: not upstream.any()):
+                # Nobody asks: the gradient came another way, or is multiplied by zero.
+                gradient = torch.zeros_like(memory.probs)
+            elif holds(lambda: not math.isfinite(upstream.sum())):
                 gradient = torch.full_like(memory.probs, torch.nan)
             else:
-                # An example that nobody asks for has no values and slopes, and no gradient.
-                values = _finite(told / upstream)
+                # Where the upstream gradient is 0, values and slopes are unknown: taken as 0, they
+                # give the gradient 0.
+                values = _finite(carried / upstream)
                 values[0].zero_()
                 slopes = slopes * _finite(1 / (memory.weights * upstream))[..., None, None]
                 found = ctx.estimator._gradient(memory, hard, values, slopes)

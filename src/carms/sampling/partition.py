@@ -16,7 +16,7 @@ _SMALL = 256
 
 
 class Located(ABC):
-    """Categories, and where their intervals are; computed when asked for.
+    """Categories, and where their intervals are.
 
     Attributes:
         indices: ``[K, *batch]``, the categories.
@@ -55,7 +55,9 @@ class Partition(ABC):
 
     @abstractmethod
     def find(self, u: Tensor) -> Located:
-        """Locate the categories in whose intervals ``u [K, *batch]`` lie, never of width zero."""
+        """Locate the category whose interval contains each ``u [K, *batch]``. A category of
+        probability zero is never found.
+        """
 
     @abstractmethod
     def at(self, indices: Tensor) -> Located:
@@ -85,19 +87,20 @@ class _BySums(Located):
 
 
 class Counted(Partition):
-    """For a few categories, at most 256: count the ends that lie below a point.
+    """For a few categories: count the cumulative sums below a point.
 
-    Categories lead, so that all that is done to one of them is done to contiguous numbers.
+    A count is a byte, so that there may be 256 categories at most. Categories are the first
+    dimension, so that the numbers of each one are contiguous.
     """
 
     def __init__(self, probs: Tensor) -> None:
         self.probs = probs.movedim(-1, 0).contiguous()
-        self.ends = self.probs.cumsum(0, dtype=precise_dtype(probs.device))
+        self.cumulative = self.probs.cumsum(0, dtype=precise_dtype(probs.device))
 
     def find(self, u: Tensor) -> Located:
-        target = (u.contiguous() * self.ends[-1]).unsqueeze(1)
+        target = (u.contiguous() * self.cumulative[-1]).unsqueeze(1)
         # Bytes are added several times faster than long integers.
-        return self.at((target >= self.ends[:-1]).sum(1, dtype=torch.uint8).long())
+        return self.at((target >= self.cumulative[:-1]).sum(1, dtype=torch.uint8).long())
 
     def at(self, indices: Tensor) -> Located:
         return _InCounted(self, indices)
@@ -108,9 +111,9 @@ class _InCounted(_BySums):
         self._partition, self.indices, self.dtype = partition, indices, partition.probs.dtype
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
-        ends = self._partition.ends
-        width = self._partition.probs.gather(0, self.indices).to(ends.dtype)
-        return width, ends.gather(0, self.indices), ends[-1]
+        sums = self._partition.cumulative
+        width = self._partition.probs.gather(0, self.indices).to(sums.dtype)
+        return width, sums.gather(0, self.indices), sums[-1]
 
 
 class Searched(Partition):
@@ -118,52 +121,57 @@ class Searched(Partition):
 
     def __init__(self, probs: Tensor) -> None:
         self.probs = probs
-        self.ends = probs.cumsum(-1, dtype=precise_dtype(probs.device))
+        self.cumulative = probs.cumsum(-1, dtype=precise_dtype(probs.device))
 
     def find(self, u: Tensor) -> Located:
-        return _InSearched(self, _search(self.ends, u.movedim(0, -1) * self.ends[..., -1:]))
+        return _InSearched(
+            self, _search(self.cumulative, u.movedim(0, -1) * self.cumulative[..., -1:])
+        )
 
     def at(self, indices: Tensor) -> Located:
         return _InSearched(self, indices.movedim(0, -1))
 
 
 class _InSearched(_BySums):
-    def __init__(self, partition: Searched, places: Tensor) -> None:
-        self._partition, self._places, self.dtype = partition, places, partition.probs.dtype
-        self.indices = _leading(places)
+    def __init__(self, partition: Searched, indices: Tensor) -> None:
+        self._partition, self._batch_first, self.dtype = partition, indices, partition.probs.dtype
+        self.indices = _samples_first(indices)
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
-        ends = self._partition.ends
-        width = self._partition.probs.gather(-1, self._places).to(ends.dtype)
-        return _leading(width), _leading(ends.gather(-1, self._places)), ends[..., -1]
+        sums = self._partition.cumulative
+        width = self._partition.probs.gather(-1, self._batch_first).to(sums.dtype)
+        right = sums.gather(-1, self._batch_first)
+        return _samples_first(width), _samples_first(right), sums[..., -1]
 
 
 class Blocked(Partition):
     """For many categories: a search among blocks of them, then inside a block.
 
     Probabilities are added up in blocks, and only the blocks that a look-up hits are ever
-    accumulated in double precision: the cost is one pass over them.
+    accumulated in double precision: the cost is about one pass over the probabilities.
     """
 
     def __init__(self, probs: Tensor) -> None:
         categories = probs.shape[-1]
-        # About the square root: shorter ones take longer to add up, longer ones to look into.
+        # About the square root of C: summing is slower with smaller blocks, searching with larger.
         self.size = 1 << ((categories.bit_length() - 1) // 2)
         whole = categories - categories % self.size
         sums = probs[..., :whole].unflatten(-1, (-1, self.size)).sum(-1)
         if whole < categories:
             sums = torch.cat((sums, probs[..., whole:].sum(-1, keepdim=True)), -1)
         self.probs = probs
-        self.ends = sums.cumsum(-1, dtype=precise_dtype(probs.device))
-        self.total = self.ends[..., -1:]
+        self.cumulative = sums.cumsum(-1, dtype=precise_dtype(probs.device))
+        self.total = self.cumulative[..., -1:]
 
     def find(self, u: Tensor) -> Located:
         target = u.movedim(0, -1) * self.total
-        blocks = _Blocks(self, _search(self.ends, target))
-        # The last positive entry ends at `most`: stay below it, whatever the rounding.
-        most = blocks.inside[..., -1:]
-        goal = ((target - blocks.start) / blocks.length).unsqueeze(-1) * most
-        below = blocks.inside <= torch.minimum(goal, most * (1 - torch.finfo(u.dtype).eps))
+        blocks = _Blocks(self, _search(self.cumulative, target))
+        # Below the sum of the block, so that rounding never selects an entry of probability zero.
+        block_sum = blocks.inside[..., -1:]
+        target_inside = ((target - blocks.start) / blocks.length).unsqueeze(-1) * block_sum
+        below = blocks.inside <= torch.minimum(
+            target_inside, block_sum * (1 - torch.finfo(u.dtype).eps)
+        )
         return _InBlocks(blocks, below.sum(-1))
 
     def at(self, indices: Tensor) -> Located:
@@ -176,8 +184,8 @@ class _Blocks:
 
     def __init__(self, partition: Blocked, number: Tensor) -> None:
         self.partition, self.number = partition, number
-        self.end = partition.ends.gather(-1, number)
-        before = partition.ends.gather(-1, (number - 1).clamp_min(0))
+        self.end = partition.cumulative.gather(-1, number)
+        before = partition.cumulative.gather(-1, (number - 1).clamp_min(0))
         self.start = before.masked_fill(number == 0, 0)
         self.length = self.end - self.start
         self.inside = self._inside()
@@ -198,23 +206,27 @@ class _InBlocks(Located):
     def __init__(self, blocks: _Blocks, offset: Tensor) -> None:
         self._blocks, self._offset = blocks, offset
         self._indices = blocks.number * blocks.partition.size + offset
-        self.indices = _leading(self._indices)
+        self.indices = _samples_first(self._indices)
 
     def interval(self) -> tuple[Tensor, Tensor]:
         total = self._blocks.partition.total
-        left, _, own, scale = self._sums()
+        left, _, own, scale = self._block_parts()
         width = (own * (scale / total)).to(self._blocks.partition.probs.dtype)
-        return _leading(left / total), _leading(width)
+        return _samples_first(left / total), _samples_first(width)
 
     def ends(self) -> tuple[Tensor, Tensor, Tensor]:
         total = self._blocks.partition.total
-        left, end, own, scale = self._sums()
+        left, end, own, scale = self._block_parts()
         # The last of a block ends where the block does, whatever the rounding.
         before = end < self._blocks.inside[..., -1]
         right = torch.where(before, self._blocks.start + end * scale, self._blocks.end)
-        return _leading(left / total), _leading(own * scale / total), _leading(right / total)
+        return (
+            _samples_first(left / total),
+            _samples_first(own * scale / total),
+            _samples_first(right / total),
+        )
 
-    def _sums(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _block_parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Left ends in the partition, right ends in the block, probabilities, and the scale of
         the block, all ``[*batch, K]``.
         """
@@ -233,6 +245,6 @@ def _search(ends: Tensor, target: Tensor) -> Tensor:
     return found.clamp_max(ends.shape[-1] - 1)
 
 
-def _leading(values: Tensor) -> Tensor:
+def _samples_first(values: Tensor) -> Tensor:
     """``[K, *batch]`` from ``[*batch, K]``."""
     return values.movedim(-1, 0).contiguous()

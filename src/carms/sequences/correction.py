@@ -37,7 +37,8 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
 
     Args:
         rewards: ``[P, N]``, one for each rollout; or ``[P, N, length]``, one for each token. Those
-            after the end of a rollout are ignored.
+            after the end of a rollout are ignored; of finished samples, whose end is not known
+            here, set them to zero.
         rollouts: from [`carms.sequences.rollouts`][]; or their pair ratios ``[P, N, N]``, as
             [`carms.sequences.ratios`][] computes them of finished samples.
 
@@ -55,20 +56,25 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
                  [ 0.5000,  1.0000],
                  [-1.0000, -0.5000]]])
     """
-    finished = isinstance(rollouts, Tensor)
-    like = _ratio_of(rollouts) if finished else _check_record(rollouts).tokens
+    ratios_given = isinstance(rollouts, Tensor)
+    like = _ratio_of(rollouts) if ratios_given else _check_record(rollouts).tokens
     per_token = isinstance(rewards, Tensor) and rewards.ndim == 3
     shape = [*like.shape[:2]]
     if per_token:
-        shape.append(rewards.shape[2] if finished else like.shape[2])
+        shape.append(rewards.shape[2] if ratios_given else like.shape[2])
     _check_numbers("rewards", rewards, shape, like)
     values = rewards.detach().to(precise_dtype(like.device))
-    found = _to_go(values, rollouts) if per_token else _compared(values, _ratio_of(rollouts))
+    found = (
+        _per_token(values, rollouts)
+        if per_token
+        else _weighted_differences(values, _ratio_of(rollouts))
+    )
     return found.to(rewards.dtype)
 
 
 def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
-    """``[P]``: the mean reward, whose backward pass estimates the gradient of the expected one.
+    """``[P]``: the mean reward, whose backward pass estimates the gradient of the
+    expected reward.
 
     It puts ``1/N sum_n A_n d log q(rollout n)`` on the model by way of ``log_probs``, and the
     ordinary gradient on whatever the rewards themselves were made of.
@@ -82,30 +88,33 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
     """
     weights = advantages(rewards, rollouts)
     per_token = rewards.ndim == 3
-    hint = "; of those of its tokens, take the sum over the mask of the rollouts"
+    hint = "; sum the log probabilities of its tokens where rollouts.mask is True"
     _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, "" if per_token else hint)
-    terms, total = weights * log_probs, _counted(rewards, rollouts)
+    terms, total = weights * log_probs, _zero_after_end(rewards, rollouts)
     if per_token:
         terms, total = terms.sum(-1), total.sum(-1)
     term = terms.mean(-1)
     return with_gradient_of(total.mean(-1), term)
 
 
-def _compared(rewards: Tensor, ratio: Tensor) -> Tensor:
-    """``[P, N]``: rewards ``[P, N]``, each compared with those of the other rollouts."""
+def _weighted_differences(rewards: Tensor, ratio: Tensor) -> Tensor:
+    """``[P, N]``: mean of ``(r_n - r_m) R_nm`` over the other rollouts m."""
     differences = rewards.unsqueeze(-1) - rewards.unsqueeze(-2)
     return (differences * ratio).sum(-1) / (ratio.shape[-1] - 1)
 
 
-def _to_go(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
-    """``[P, N, length]``: for each token, the compared rewards from there on."""
-    each = _counted(rewards, rollouts).unbind(-1)
-    ratios = _prefix_ratios(rollouts, len(each))
-    compared = torch.stack([_compared(*pair) for pair in zip(each, ratios, strict=True)], -1)
-    return _counted(compared.flip(-1).cumsum(-1).flip(-1), rollouts)
+def _per_token(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
+    """``[P, N, length]``: advantages of tokens, from the rewards from there on."""
+    token_rewards = _zero_after_end(rewards, rollouts).unbind(-1)
+    ratios = _prefix_ratios(rollouts, len(token_rewards))
+    terms = [
+        _weighted_differences(reward, ratio)
+        for reward, ratio in zip(token_rewards, ratios, strict=True)
+    ]
+    return _zero_after_end(torch.stack(terms, -1).flip(-1).cumsum(-1).flip(-1), rollouts)
 
 
-def _counted(values: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
+def _zero_after_end(values: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
     """The values, those of tokens after the end of a rollout set to zero."""
     if values.ndim == 2 or isinstance(rollouts, Tensor):
         return values

@@ -68,7 +68,7 @@ def test_damage_is_named_and_passed_over(tmp_path, capsys, name, text, message):
         ('{"step": 61, "objective": 1, "milliseconds": 1}', "step 61 of 60"),
         ('{"step": "x"}', "step 'x' of 60"),
         ("[]", "it is no object"),
-        ("[" * 5000, "it is nested too deeply"),
+        ("[" * 60_000, "it is nested too deeply"),
         ("x" * 70_000, "it has more than 65,536 bytes"),
     ],
 )

@@ -68,7 +68,7 @@ def test_stopped_and_started_again(tmp_path, expected, number, start):
     output, errors = driver.communicate(timeout=300)
     if number == signal.SIGINT:
         assert driver.returncode == 130
-        assert "the same command goes on" in output
+        assert "run the same command again" in output
         assert "Traceback" not in errors
     assert "all 4 runs are finished" in sweep(grid, "--out", out).stdout
     assert outcomes(out) == expected

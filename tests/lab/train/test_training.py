@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path):
 
 def test_an_epoch_has_every_image_once_in_an_order_of_its_own(tmp_path):
     trainer = Trainer(Settings(**SMALL), tmp_path / "run")
-    steps = len(trainer.train) // 50
+    steps = len(trainer.train_images) // 50
     orders = [
         torch.cat([trainer.batches.at(epoch * steps + step) for step in range(steps)])
         for epoch in range(2)

@@ -15,11 +15,11 @@ class Memory(NamedTuple):
 
     Attributes:
         probs: ``[*batch, D, C]``.
-        ratio: ``[B (B - 1) / 2, *batch, D]`` of the pairs of base samples.
+        ratio: ``[B (B - 1) / 2, *batch, D]``, ``p_i p_j / P(i, j)`` of the pairs of base samples.
         weights: ``[B + K, *batch]`` of the evaluations in the value; they add up to one.
         reach: ``[K, *batch]``, the expected number of variables that a fresh draw would change.
-        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls; empty where there
-            is a batch.
+        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls; empty if there is
+            a batch, or if there were too few calls.
     """
 
     probs: Tensor
@@ -50,23 +50,24 @@ def base_and_terms(
     by_slopes = (both_slopes * change).sum((-2, -1)) / 2
     by_values = sources(values, base, neighbours) - values[base:]
     both = torch.stack((by_slopes, by_values)) * (memory.reach / (2 * neighbours))
-    seen_slopes, seen_values = (both[..., None, None] * change).sum(1)
-    terms = [trapezoid(memory.probs, z[:base], slopes[:base]) - seen_slopes]
+    by_neighbour_slopes, by_neighbour_values = (both[..., None, None] * change).sum(1)
+    terms = [trapezoid(memory.probs, z[:base], slopes[:base]) - by_neighbour_slopes]
     if base == 1:
-        return seen_values, terms
+        return by_neighbour_values, terms
     pairs = _pair_estimate(memory.ratio, z[:base], values[:base])
-    return pairs, [*terms, seen_values - pairs]
+    return pairs, [*terms, by_neighbour_values - pairs]
 
 
 def sources(samples: Tensor, base: int, neighbours: int) -> Tensor:
-    """The base sample ``[K, ...]`` of each neighbour, from ``samples [B, ...]`` or more."""
+    """The base sample ``[K, ...]`` of each neighbour; only the first B ``samples`` are used."""
     if neighbours <= base:
         return samples[:neighbours]
     return samples[torch.arange(neighbours, device=samples.device) % base]
 
 
 def trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
-    """``mean_n 1/2 [(h_i - p h) e_i + p (h - h_i)]`` for each variable, ``[*batch, D, C]``.
+    """``mean_n 1/2 [(h_i - sum_c p_c h_c) e_i + p * (h - h_i)]`` for each variable,
+    ``[*batch, D, C]``.
 
     Args:
         probs: ``p [*batch, D, C]``.

@@ -122,7 +122,7 @@ def main() -> None:
         sys.exit(130)
     except KeyboardInterrupt:
         resumes = isinstance(command, Vae | Complete | Sweep)
-        console.print("stopped; the same command goes on" if resumes else "stopped")
+        console.print("stopped; run the same command again to resume" if resumes else "stopped")
         sys.exit(130)
     except BrokenPipeError:
         # The reader of the output is gone, and there is nobody to tell.

@@ -61,7 +61,7 @@ class Variance:
         trainer = Trainer.of_run(self.path, self.device, self.step)
         settings = trainer.settings
         stream = torch.Generator(self.device).manual_seed(settings.seed)
-        images = binarised(some_of(trainer.train, self.images), stream)
+        images = binarised(some_of(trainer.train_images, self.images), stream)
         samples = {name: self.samples or settings.samples_of(name) for name in self.estimators}
         found = compare_variances(trainer.model, images, samples, self.repetitions, settings.seed)
         quiet = not console.is_terminal

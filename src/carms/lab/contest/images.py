@@ -72,9 +72,9 @@ class ImageModel(Learner):
         self._learner = ImageLearner(settings, data=self._data)
 
     def step(self) -> float:
-        before = self._learner.objective
+        before = self._learner.objective_sum
         self._learner.one_step()
-        return self._learner.objective - before
+        return self._learner.objective_sum - before
 
     def judge(self) -> Judged:
         return Judged(self._bound(self._data.valid), self._bound(self._data.test))

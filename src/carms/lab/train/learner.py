@@ -41,11 +41,11 @@ class Learner:
         # Options that the estimator does not take are an error before anything is written.
         self.estimator = settings.make_estimator()
         self.data = data or load(settings.dataset, upright=settings.upright)
-        self.train = self.data.train.to(self.device)
-        self.batches = Batches(len(self.train), settings.batch, settings.seed)
+        self.train_images = self.data.train.to(self.device)
+        self.batches = Batches(len(self.train_images), settings.batch, settings.seed)
         # Training draws from one stream, whose state is kept; all else has streams of its own.
         self.stream = torch.Generator(self.device).manual_seed(settings.seed)
-        mean = self.train.double().mean(0).div(255).float()
+        mean = self.train_images.double().mean(0).div(255).float()
         self.model = build_model(settings, mean.cpu()).to(self.device)
         self._shape_lazy_parameters()
         networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
@@ -57,7 +57,7 @@ class Learner:
         self._parameters = [*self.model.parameters(), *learned]
         self.step = 0
         # Sums since the last line of metrics.
-        self.objective = self.seconds = 0.0
+        self.objective_sum = self.seconds_since_line = 0.0
         self.total_seconds = 0.0
         self._evaluations = 0
 
@@ -65,7 +65,7 @@ class Learner:
         """Take the next images, which are returned, and change the parameters once."""
         started = time.perf_counter()
         index = self.batches.at(self.step)
-        pixels = self.train.index_select(0, index.to(self.device))
+        pixels = self.train_images.index_select(0, index.to(self.device))
         images = binarised(pixels, self.stream)
         value = self._update(images)
         self.step += 1
@@ -74,9 +74,9 @@ class Learner:
                 f"the objective is {value} at step {self.step}, for the images "
                 f"{index.tolist()} of the training set"
             )
-        self.objective += value
+        self.objective_sum += value
         seconds = time.perf_counter() - started
-        self.seconds += seconds
+        self.seconds_since_line += seconds
         self.total_seconds += seconds
         return images
 
@@ -124,7 +124,7 @@ class Learner:
         """All that the next steps depend on, but for their number."""
         optimisers = {which: one.state() for which, one in self.optimisers.items()}
         modules = {"model": self.model.state_dict(), "estimator": self.estimator.state_dict()}
-        progress = [self.objective, self.seconds, self.total_seconds]
+        progress = [self.objective_sum, self.seconds_since_line, self.total_seconds]
         return {
             **joined({**modules, **optimisers}),
             "stream": self.stream.get_state(),
@@ -141,7 +141,9 @@ class Learner:
         for which, optimiser in self.optimisers.items():
             optimiser.restore(part(tensors, which))
         self.stream.set_state(tensors["stream"])
-        self.objective, self.seconds, self.total_seconds = tensors["progress"].tolist()
+        self.objective_sum, self.seconds_since_line, self.total_seconds = tensors[
+            "progress"
+        ].tolist()
         self.step = step
 
     def _misfit(self, tensors: Mapping[str, Tensor]) -> str | None:

@@ -31,12 +31,14 @@ __all__ = ["OnMetrics", "OnStep", "Trainer"]
 
 # Number of independent gradients at a fixed batch, of which a logged variance is made.
 REPETITIONS = 10
+# Images and samples of each for a bound while training.
+BOUND_IMAGES, BOUND_SAMPLES = 1000, 10
 
 OnMetrics = Callable[[Mapping[str, Any]], None]
-"""Is given each line of metrics, after it has been written."""
+"""Called with each line of metrics after it is written."""
 OnStep = Callable[[int, float | None], None]
-"""Is told the step, and the mean objective since the last line of metrics; before
-the first step there is none.
+"""Called with the step and the mean objective since the last line of metrics; None before the
+first step of this call.
 """
 
 
@@ -64,12 +66,12 @@ class Trainer(Learner):
     def of_run(
         path: Path, device: torch.device | str = "cpu", step: int | None = None
     ) -> "Trainer":
-        """The run in a directory, as its last good checkpoint has it, or the one of a step."""
+        """Load a run from the checkpoint of a step, by default from the newest good one."""
         config = read_config(path)
         if config is None:
             raise ValueError(f"there is no run in {path}")
         settings = Settings.from_json(config)
-        # Read before the model is built, whose size the checkpoint has yet to confirm.
+        # Read first: it refuses settings that were changed, before a model of wrong size is built.
         checkpoint = RunDirectory(path, settings.to_json()).checkpoint(step)
         trainer = Trainer(settings, path, device)
         trainer._restore(checkpoint)
@@ -82,13 +84,13 @@ class Trainer(Learner):
         on_part: OnPart = lambda done, total: None,
         patience: float = 0.0,
     ) -> dict[str, Any]:
-        """Train to the end, evaluate and draw; give what ``result.json`` has, at once if it is
-        there.
+        """Train to the end, evaluate, draw pictures, and return ``result.json``. A finished run
+        returns it at once.
 
         Args:
-            on_metrics: is given each line of metrics.
-            on_step: is told of each step, and once before the first.
-            on_part: is told how many images are evaluated, and of how many.
+            on_metrics: called with each line of metrics.
+            on_step: called after each step, and once before the first.
+            on_part: called with the number of images that are evaluated, and of all.
             patience: seconds to wait for another process that is training this run.
         """
         with self.directory.held(patience):
@@ -101,7 +103,7 @@ class Trainer(Learner):
                 if pending:
                     name = signal.Signals(pending[0]).name
                     raise InterruptedRunError(
-                        f"{name} at step {self.step}; the same command goes on"
+                        f"{name} at step {self.step}; run the same command again to resume"
                     )
                 self._finish(on_part)
         result = self.directory.result
@@ -109,7 +111,9 @@ class Trainer(Learner):
         return result
 
     def draw_missing(self) -> list[Path]:
-        """Draw the pictures of a finished run again if one of them is missing or torn."""
+        """Draw the pictures of a finished run again if one of them is missing or damaged,
+        and return the paths that were drawn.
+        """
         paths = [self.directory.path / f"{name}.png" for name in self.model.picture_names]
         if all(map(read_picture, paths)):
             return []
@@ -145,36 +149,37 @@ class Trainer(Learner):
         with event_writer(self.directory.path / "tensorboard", self.step + 1) as writer:
             while self.step < settings.steps:
                 images = self.one_step()
-                on_step(self.step, self.objective / self.steps_since_line)
+                mean = self.objective_sum / self.steps_since_line
                 last = self.step == settings.steps
                 line = None
                 if self.step % settings.log_every == 0 or last:
-                    line = self._line(images)
+                    line = self._take_line(images)
                     self.directory.log(line)
                     for name, number in line.items():
                         writer.add_scalar(name, number, self.step)
                 stopping = bool(pending)
                 if self.step % settings.checkpoint_every == 0 or last or stopping:
                     self.directory.save(self.step, self.state())
-                # After the checkpoint, because telling may fail, if the terminal is gone.
+                # After the checkpoint, because printing fails if the terminal was closed.
+                on_step(self.step, mean)
                 if line is not None:
                     on_metrics(line)
                 if stopping:
                     return
 
-    def _line(self, images: Tensor) -> dict[str, float]:
-        """The line of metrics of the steps since the last one; the sums begin anew."""
+    def _take_line(self, images: Tensor) -> dict[str, float]:
+        """The line of metrics of the steps since the last one. Resets the sums."""
         count = self.steps_since_line
         line = {
             "step": self.step,
-            "objective": self.objective / count,
+            "objective": self.objective_sum / count,
             **self._variances(images),
             **self._test_bound(),
             "evaluations": self._evaluations,
-            "milliseconds": 1e3 * self.seconds / count,
+            "milliseconds": 1e3 * self.seconds_since_line / count,
         }
-        self.objective = self.seconds = 0.0
-        # JSON has no other numbers.
+        self.objective_sum = self.seconds_since_line = 0.0
+        # Without NaN and infinity, which JSON cannot store.
         return {name: value for name, value in line.items() if math.isfinite(value)}
 
     def _variances(self, images: Tensor) -> dict[str, float]:
@@ -184,16 +189,17 @@ class Trainer(Learner):
         line = {"gradient_variance": found}
         # One contribution has no variance.
         if isinstance(self.estimator, ScoreFunction) and self.estimator.samples > 1:
-            paper = contribution_variance(self.estimator, self.model, images, stream)
-            line["contribution_variance"] = paper
+            of_samples = contribution_variance(self.estimator, self.model, images, stream)
+            line["contribution_variance"] = of_samples
         return line
 
     def _test_bound(self) -> dict[str, float]:
+        """Bound on some test images, every ``eval_every`` steps."""
         every = self.settings.eval_every
         if not every or self.step % every:
             return {}
-        images = some_of(self.data.test, 1000)
-        return {"test_bound": mean_bound(self.model, images, 10, self.step)[0]}
+        images = some_of(self.data.test, BOUND_IMAGES)
+        return {"test_bound": mean_bound(self.model, images, BOUND_SAMPLES, self.step)[0]}
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         try:
