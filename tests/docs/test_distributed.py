@@ -40,9 +40,9 @@ assert not torch.equal(one, other), "a generator for each rank, other samples"
 
 
 class WithRelax(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, **options):
         super().__init__()
-        self.estimator = carms.make("relax", samples=4)
+        self.estimator = carms.make("relax", samples=4, **options)
 
     def forward(self, logits):
         return self.estimator.expectation(f, logits)
@@ -60,6 +60,8 @@ lazy(logits)
 DistributedDataParallel(lazy)(logits).sum().backward()
 one, other = everywhere(lazy.estimator.network.outer.grad)
 assert torch.equal(one, other), "gradients of relax differ between ranks"
+shaped = DistributedDataParallel(WithRelax(features=6))
+shaped(logits).sum().backward()
 
 # Left outside, a learned estimator learns something else on every rank.
 outside = carms.make("rodeo", samples=4)
