@@ -278,3 +278,20 @@ def test_slopes_are_compared_where_there_are_any():
     assert "carms-t" not in indices.to_dict()
     terms = carms.compare(lambda z: (z * logits).sum(-1), logits, replicates=2, terms=torch.eye(2))
     assert "carms-t" not in terms.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        ([("carms-s", 4)], r"\('carms-s', 4\)"),
+        ({"b": ["carms-s", {"epsilon": 0.1}]}, r"\['carms-s', \{'epsilon': 0.1\}\]"),
+        ({"carms-s": {"orderings": 4}}, r"\{'orderings': 4\}"),
+        (["loorf", None], "None"),
+        (carms.Estimator, "<class .*>"),
+        (4, "4"),
+    ],
+)
+def test_entries_that_are_none(problem, wrong, got):
+    message = rf"^an entry is a name, \(name, options\) or an estimator, got {got}$"
+    with pytest.raises(TypeError, match=message):
+        carms.compare(*problem, wrong, replicates=3)

@@ -1,5 +1,8 @@
 """What a user sees of objects and functions in an interpreter."""
 
+import inspect
+
+import pytest
 import torch
 from helpers import curved, generator
 
@@ -25,3 +28,10 @@ def test_rollouts_show_their_sizes():
 
     group = carms.sequences.rollouts(step, torch.zeros(3, 2).long(), samples=8, length=6)
     assert repr(group) == "Rollouts(prompts=3, samples=8, length=6, copula='circular')"
+
+
+@pytest.mark.parametrize("function", [carms.expectation, carms.compare, carms.make, carms.Paths])
+def test_signatures_do_not_spell_out_all_names(function):
+    shown = str(inspect.signature(function))
+    assert "reinforce" not in shown
+    assert len(shown) < 400

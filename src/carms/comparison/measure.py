@@ -1,5 +1,8 @@
 """The measurement: many gradients of every estimator, taking turns."""
 
+# Annotations stay text, so that `help` shows `Name` and not all names.
+from __future__ import annotations
+
 import statistics
 import time
 
