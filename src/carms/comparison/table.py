@@ -32,7 +32,8 @@ class Measurement:
     Attributes:
         estimator: its label.
         samples: number of samples per call.
-        bias: length of the mean gradient minus the exact one; None where that is not feasible.
+        bias: length of the mean gradient minus the exact one; None where that is not feasible,
+            or was not asked for.
         standard_error: the size of ``bias`` that chance alone would typically cause.
         variance: variance of the gradient, summed over all logits.
         evaluations: distinct points at which ``f`` was evaluated, mean per example and call.
