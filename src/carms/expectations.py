@@ -1,5 +1,8 @@
 """The function that most users call."""
 
+# Annotations stay text, so that `help` shows `Name` and not all names.
+from __future__ import annotations
+
 from typing import Any
 
 import torch

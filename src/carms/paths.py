@@ -1,5 +1,8 @@
 """Joint samples through several layers, each of which may depend on those before it."""
 
+# Annotations stay text, so that `help` shows `Name` and not all names.
+from __future__ import annotations
+
 from typing import Any
 
 import torch

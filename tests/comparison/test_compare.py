@@ -278,3 +278,44 @@ def test_slopes_are_compared_where_there_are_any():
     assert "carms-t" not in indices.to_dict()
     terms = carms.compare(lambda z: (z * logits).sum(-1), logits, replicates=2, terms=torch.eye(2))
     assert "carms-t" not in terms.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        ([("carms-s", 4)], r"\('carms-s', 4\)"),
+        ({"b": ["carms-s", {"epsilon": 0.1}]}, r"\['carms-s', \{'epsilon': 0.1\}\]"),
+        ({"carms-s": {"orderings": 4}}, r"\{'orderings': 4\}"),
+        (["loorf", None], "None"),
+        (carms.Estimator, "<class .*>"),
+        (4, "4"),
+    ],
+)
+def test_entries_that_are_none(problem, wrong, got):
+    message = rf"^an entry is a name, \(name, options\) or an estimator, got {got}$"
+    with pytest.raises(TypeError, match=message):
+        carms.compare(*problem, wrong, replicates=3)
+
+
+def test_the_bias_is_measured_in_small_calls_or_not_at_all():
+    sizes = []
+
+    def f(z):
+        sizes.append(len(z))
+        return z[..., 0].sum(-1)
+
+    logits = torch.zeros(4, 7)
+    without = carms.compare(f, logits, "loorf", replicates=3, generator=generator(1), bias=False)
+    assert max(sizes) == 8
+    measured = carms.compare(f, logits, "loorf", replicates=3, generator=generator(1))
+    assert max(sizes) == 1024
+    assert sum(sizes) == 7**4 + 6 * 8
+    assert row(without, "loorf")["bias"] is None
+    assert row(without, "loorf")["variance"] == row(measured, "loorf")["variance"]
+    found = carms.compare(f, logits, "exact", replicates=2)
+    assert row(found, "exact")["bias"] < 1e-6
+
+
+def test_an_f_of_the_wrong_shape_at_many_configurations():
+    with pytest.raises(ValueError, match=r"one per sample.* got shape \[\]"):
+        carms.compare(lambda z: z.sum(), torch.zeros(4, 7), "loorf", replicates=3)

@@ -114,7 +114,14 @@ def test_too_many_configurations():
 
 @pytest.mark.parametrize(
     ("wrong", "near"),
-    [("lorf", "loorf"), ("carms_s", "carms-s"), ("carmsi", "carms-i"), ("vargard", "vargrad")],
+    [
+        ("lorf", "loorf"),
+        ("carms_s", "carms-s"),
+        ("carmsi", "carms-i"),
+        ("CARMS-S", "carms-s"),
+        ("vargard", "vargrad"),
+        ("RLOO", "rloo"),
+    ],
 )
 def test_unknown_estimator_with_the_nearest_names(wrong, near):
     message = f"unknown estimator '{wrong}'.*did you mean.*{near}"
@@ -126,8 +133,8 @@ def test_unknown_estimator_with_the_nearest_names(wrong, near):
 def test_unknown_estimator_like_none_of_ours():
     with pytest.raises(ValueError, match="unknown estimator 'xyzzy'") as caught:
         carms.make("xyzzy")
-    for name in NAMES:
-        assert name in str(caught.value)
+    for name in (*NAMES, "rloo", "u2g"):
+        assert f" {name}" in str(caught.value)
 
 
 def test_unknown_option(name):
@@ -207,10 +214,24 @@ def test_whole_numbers_of_other_libraries_become_integers(two):
     assert type(carms.make("gr-mc", draws=two).draws) is int
 
 
-@pytest.mark.parametrize("wrong", [None, 3, carms.make])
-def test_estimator_of_another_type(wrong):
-    with pytest.raises(ValueError, match="unknown estimator"):
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (None, "NoneType"),
+        (4, r"4; did you mean samples=4\?"),
+        (carms.make, "function"),
+        (torch.zeros(2, 2), "Tensor"),
+    ],
+)
+def test_estimator_of_another_type(wrong, got):
+    message = f"^an estimator is a name or an object from carms.make, got {got}$"
+    with pytest.raises(TypeError, match=message):
         carms.expectation(one_number, torch.zeros(3, 2, 2), wrong)
+
+
+def test_f_and_logits_in_the_wrong_order():
+    message = r"^f must be a function, got Tensor; are two arguments swapped\?$"
+    raises(TypeError, message, torch.zeros(3, 2, 2), one_number)
 
 
 def test_options_for_an_estimator_that_is_made_already():

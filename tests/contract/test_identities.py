@@ -117,7 +117,9 @@ def test_carts_draws_two_samples_by_default():
     assert carms.make("carts").samples == 2
 
 
-@pytest.mark.parametrize(("alias", "name"), [("vargrad", "loorf"), ("u2g", "disarm")])
+@pytest.mark.parametrize(
+    ("alias", "name"), [("rloo", "loorf"), ("vargrad", "loorf"), ("u2g", "disarm")]
+)
 def test_aliases(alias, name):
     logits, f = logits_of(50, 2, 2), RandomTable(2, 2)
     assert type(carms.make(alias, samples=4)) is type(carms.make(name, samples=4))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from reprlib import repr as brief
 from typing import Any, NamedTuple
 
 from carms.estimators import Estimator, Name, make
@@ -36,7 +37,7 @@ def _listed(entries: Any) -> list[Any]:
         return [*entries.values()]
     if isinstance(entries, str | Estimator) or _has_options(entries):
         return [entries]
-    return [*entries] if isinstance(entries, Iterable) else []
+    return [*entries] if isinstance(entries, Iterable) else [entries]
 
 
 def _has_options(entry: object) -> bool:
@@ -48,6 +49,8 @@ def _made(entry: Any, samples: int) -> Estimator:
         # A copy: what it remembers of these calls is not for the calls that its owner makes.
         return deepcopy(entry)
     name, options = entry if _has_options(entry) else (entry, {})
+    if not isinstance(name, str):
+        raise TypeError(f"an entry is a name, (name, options) or an estimator, got {brief(entry)}")
     return make(name, **{"samples": samples, **options})
 
 

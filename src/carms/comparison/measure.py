@@ -1,5 +1,8 @@
 """The measurement: many gradients of every estimator, taking turns."""
 
+# Annotations stay text, so that `help` shows `Name` and not all names.
+from __future__ import annotations
+
 import statistics
 import time
 
@@ -10,7 +13,7 @@ from carms.comparison.entries import Contestant, Entries, contestants
 from carms.comparison.problem import Problem
 from carms.comparison.table import Comparison, Measurement
 from carms.comparison.training import train_parameters
-from carms.core.checks.options import whole_number
+from carms.core.checks.options import check_flag, whole_number
 from carms.core.dtypes import precise_dtype
 from carms.core.variables import Distribution
 from carms.estimators.base import Objective
@@ -31,10 +34,13 @@ def compare(
     generator: torch.Generator | None = None,
     *,
     train: int = 300,
+    bias: bool = True,
     one_hot: bool = True,
     terms: Tensor | None = None,
 ) -> Comparison:
     """Measure estimators on a problem of your own, taking turns.
+
+    [`carms.Comparison`][] explains the columns of the table.
 
     Args:
         f: as for ``carms.expectation``.
@@ -49,6 +55,8 @@ def compare(
         generator: source of randomness; the global one if None.
         train: number of steps for which the parameters of those given by name are trained before.
             The table says which have any.
+        bias: whether to measure the bias. For the exact gradient, ``f`` is evaluated at all
+            ``C^D`` configurations, in calls of at most 1,024, if there are at most 65,536.
         one_hot: as for ``carms.expectation``.
         terms: as for ``carms.expectation``.
 
@@ -61,6 +69,7 @@ def compare(
     """
     samples = DEFAULT_SAMPLES if samples is None else whole_number("samples", samples)
     replicates, train = whole_number("replicates", replicates), whole_number("train", train, 0)
+    check_flag("bias", bias)
     if replicates < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
     with torch.enable_grad():
@@ -70,7 +79,7 @@ def compare(
             raise ValueError(f"there is nothing to compare in logits of shape {shape}")
         entries = _usual(problem, samples) if estimators is None else estimators
         runs = [_Run(problem, each, generator, train) for each in contestants(entries, samples)]
-        truth = problem.exact_gradient()
+        truth = problem.exact_gradient() if bias else None
         for turn in range(replicates):
             for run in runs:
                 run.repeat(counted=turn < min(_COUNTED_CALLS, replicates // 2))

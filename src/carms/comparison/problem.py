@@ -4,15 +4,18 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli
 
+from carms.core.checks.samples import check_values
 from carms.core.variables import Distribution, Variables
 from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.estimators.exact import MAX_CONFIGURATIONS, Exact
 
-__all__ = ["LARGEST_ENUMERATION", "Problem"]
+__all__ = ["LARGEST_ENUMERATION", "LARGEST_PIECE", "Problem"]
 
 # Numbers in the one-hot samples of an enumeration, beyond which the bias is not worth its memory.
 LARGEST_ENUMERATION = 1 << 26
+# Configurations at which `f` is evaluated in one call.
+LARGEST_PIECE = 1 << 10
 
 
 class Problem:
@@ -66,7 +69,16 @@ class Problem:
         count = categories**variables
         if count > MAX_CONFIGURATIONS or count * self.logits.numel() > LARGEST_ENUMERATION:
             return None
-        return self.gradient(Exact(), None)
+        return self.gradient(Exact(), None, self._in_pieces)
+
+    def _in_pieces(self, *seen: Tensor) -> Tensor:
+        """Values of ``f``, which is never given more than a piece of the samples at once."""
+        terms = None if self.terms is None else len(self.terms)
+        values = []
+        for piece in zip(*(each.split(LARGEST_PIECE) for each in seen), strict=True):
+            indices = self.as_indices(*piece)[..., :-1]
+            values.append(check_values(self.f(*piece), indices, terms))
+        return torch.cat(values)
 
     def as_indices(self, *seen: Tensor) -> Tensor:
         """``[N, *batch, D + 1]`` from what ``f`` was given: categories, and a different number for

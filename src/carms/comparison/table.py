@@ -9,30 +9,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Measurement"]
 
-# Longer labels are shortened in the text, and nowhere else.
-_WIDEST_LABEL = 24
+# Longer labels are shortened in the text, and nowhere else: it then fits into 80 columns.
+_WIDEST_LABEL = 20
 
-_HEADER = (
-    "estimator",
-    "samples",
-    "bias",
-    "std. error",
-    "variance",
-    "evals",
-    "ms",
-    "x evals",
-    "x ms",
-)
+_HEADER = ("estimator", "N", "bias", "s.e.", "var.", "evals", "ms", "x evals", "x ms")
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What ``compare`` measured of one estimator.
+    """Measurements of one estimator by ``compare``.
 
     Attributes:
         estimator: its label.
         samples: number of samples per call.
-        bias: length of the mean gradient minus the exact one; None where that is not feasible.
+        bias: length of the mean gradient minus the exact one; None where that is not feasible,
+            or was not asked for.
         standard_error: the size of ``bias`` that chance alone would typically cause.
         variance: variance of the gradient, summed over all logits.
         evaluations: distinct points at which ``f`` was evaluated, mean per example and call.
@@ -64,7 +55,20 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Measurements to ``print``, to show in a notebook, to ``plot()`` or to take ``to_dict()``."""
+    """Measurements to ``print``, to show in a notebook, to ``plot()`` or to take ``to_dict()``.
+
+    The columns of the printed table are:
+
+    - ``N``: number of samples per call.
+    - ``bias``: distance of the mean gradient from the exact one. Since it is a length, it is never
+      zero: an unbiased estimator has about one ``s.e.`` of it by chance.
+    - ``s.e.``: standard error of the mean gradient, which shrinks with more replicates.
+    - ``var.``: variance of the gradient, summed over all logits.
+    - ``evals``: distinct points at which ``f`` is evaluated, per example and call.
+    - ``ms``: median time of a call with its backward pass.
+    - ``x evals``, ``x ms``: variance times evaluations and variance times milliseconds. Compare
+      these to see who is better with the same number of evaluations or in the same time.
+    """
 
     measurements: tuple[Measurement, ...]
     replicates: int
@@ -118,7 +122,8 @@ class Comparison:
             if row.trained is not None:
                 trained.setdefault(row.trained, []).append(row.estimator)
         return [
-            f"{self.replicates} replicates",
+            f"{self.replicates} replicates; N: samples; evals: distinct points of f per call",
+            "bias: distance of the mean gradient from the exact one; about one s.e. is chance",
             "x evals, x ms: variance at equal evaluations and at equal time",
             *(
                 f"{'trained for ' + str(steps) + ' steps' if steps else 'not trained here'}: "
@@ -154,14 +159,30 @@ def _cells(row: Measurement) -> list[str]:
     return [
         row.estimator,
         str(row.samples),
-        "-" if row.bias is None else f"{row.bias:.3g}",
-        f"{row.standard_error:.3g}",
-        f"{row.variance:.4g}",
-        f"{row.evaluations:.3g}",
-        f"{row.milliseconds:.2f}",
-        f"{row.per_evaluation:.3g}",
-        f"{row.per_millisecond:.3g}",
+        "-" if row.bias is None else _number(row.bias),
+        _number(row.standard_error),
+        _number(row.variance),
+        _number(row.evaluations),
+        _number(row.milliseconds),
+        _number(row.per_evaluation),
+        _number(row.per_millisecond),
     ]
+
+
+def _number(value: float) -> str:
+    """The number in at most six characters; seven if it is below 1e-9.
+
+    Examples:
+        >>> [_number(value) for value in (0.03371, 0.001234, 4.5678, 12345.6, 1234567.0)]
+        ['0.0337', '0.0012', '4.57', '12346', '1.2e6']
+    """
+    if 1e3 <= value < 1e5:
+        return f"{value:.0f}"
+    for text in (f"{value:.3g}", f"{value:.2g}"):
+        if len(text) <= 6:
+            return text
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}e{int(exponent)}"
 
 
 def _shortened(label: str) -> str:

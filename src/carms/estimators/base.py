@@ -60,6 +60,9 @@ class Draw(Generic[Memory]):
         """The samples as one-hot vectors ``[N, *batch, D, C]``, whatever ``f`` sees."""
         return one_hot(self.indices, self.variables.logits.shape[-1], dtype)
 
+    def __repr__(self) -> str:
+        return f"Draw({self.maker}, indices={list(self.indices.shape)})"
+
 
 class Estimator(torch.nn.Module, ABC):
     """Estimate ``E f(z)`` for ``z ~ Cat(softmax(logits))`` and, in the backward pass, its gradient.
@@ -142,6 +145,10 @@ class Estimator(torch.nn.Module, ABC):
         draw = self.sample(logits, generator)
         self._check_terms(draw, terms)
         return self.surrogate(draw, evaluate(f, draw, one_hot), terms)
+
+    def forward(self, *arguments: Any, **options: Any) -> Tensor:
+        """Do what ``expectation`` does, so that an estimator can be called like any module."""
+        return self.expectation(*arguments, **options)
 
     @abstractmethod
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:

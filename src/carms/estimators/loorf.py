@@ -12,9 +12,9 @@ from carms.sampling.independent import independent_samples
 __all__ = ["Loorf"]
 
 
-@register("loorf", "vargrad")
+@register("loorf", "rloo", "vargrad")
 class Loorf(ScoreFunction):
-    """REINFORCE where each sample's baseline is the mean of the others; also called VarGrad.
+    """REINFORCE with the mean of the other samples as the baseline; also called RLOO or VarGrad.
 
     ``g = 1/(N-1) sum_n (f_n - mean f) z_n``. Unbiased, for any ``f``, N evaluations.
 

@@ -36,6 +36,7 @@ Name: TypeAlias = Literal[
     "reinmax-rao",
     "relax",
     "ridge",
+    "rloo",
     "rodeo",
     "st-gumbel-softmax",
     "straight-through",

@@ -1,8 +1,12 @@
 """Estimators by name."""
 
+# Annotations stay text, so that `help` shows `Name` and not all names.
+from __future__ import annotations
+
 from collections.abc import Callable
 from difflib import get_close_matches
 from inspect import signature
+from numbers import Number
 from typing import Any, TypeVar
 
 from carms.core.checks.options import whole_number
@@ -43,7 +47,7 @@ def register(name: str, *aliases: str) -> Callable[[Kind], Kind]:
 
 
 def available() -> tuple[str, ...]:
-    """The names that ``make`` knows, sorted."""
+    """The names that ``make`` knows, sorted, without aliases such as ``rloo`` for ``loorf``."""
     return tuple(sorted(_CLASSES))
 
 
@@ -54,9 +58,13 @@ def find(name: Name | str) -> type[Estimator]:
         >>> find("gumbel-softmax").unbiased
         False
     """
-    kind = _CLASSES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        number = isinstance(name, Number)
+        got = f"{name!r}; did you mean samples={name!r}?" if number else type(name).__name__
+        raise TypeError(f"an estimator is a name or an object from carms.make, got {got}")
+    kind = _CLASSES.get(_ALIASES.get(name, name))
     if kind is None:
-        raise _unknown(str(name))
+        raise _unknown(name)
     return kind
 
 
@@ -64,7 +72,8 @@ def make(name: Name | str, **options: Any) -> Estimator:
     """The estimator behind a name.
 
     Args:
-        name: one of ``available``.
+        name: one of ``available``, or an alias: ``rloo`` or ``vargrad`` for ``loorf``, ``u2g`` for
+            ``disarm``.
         options: ``samples`` and whatever else the estimator takes.
 
     Examples:
@@ -89,6 +98,7 @@ def _unknown(name: str) -> ValueError:
             "vimco is for the importance-weighted bound, not for an expectation: use "
             "carms.importance_bound"
         )
-    near = get_close_matches(name, [*_CLASSES, *_ALIASES], n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(available())}"
+    known = sorted([*_CLASSES, *_ALIASES])
+    near = get_close_matches(name.lower(), known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
     return ValueError(f"unknown estimator {name!r}; {hint}")

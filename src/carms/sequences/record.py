@@ -38,7 +38,11 @@ class Rollouts:
     copula: str
     epsilon: float
     complete: bool = True
-    cache: Any = field(default=None, repr=False, compare=False)
+    cache: Any = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        prompts, samples, length = self.tokens.shape
+        return f"Rollouts({prompts=}, {samples=}, {length=}, copula={self.copula!r})"
 
     @property
     def samples(self) -> int:

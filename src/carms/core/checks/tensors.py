@@ -93,6 +93,8 @@ def check_generator(generator: object, device: torch.device | None) -> None:
 
 def check_function(name: str, value: object) -> None:
     """Raise unless it can be called."""
+    if isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a function, got Tensor; are two arguments swapped?")
     if not callable(value):
         raise TypeError(f"{name} must be a function, got {value!r}")
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from carms.core.one_hot import one_hot
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
+from carms.estimators.families.slopes import no_slope
 
 __all__ = ["Relaxation", "check_dependence"]
 
@@ -50,10 +51,7 @@ class Relaxation(Estimator):
 def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> None:
     """Raise if autograd does not lead from the values of ``f`` to the samples."""
     if not torch.compiler.is_compiling() and not _leads_to(values, z):
-        raise ValueError(
-            f"{estimator} needs a differentiable f, but its values do not depend on z in a way "
-            "that autograd sees; loorf takes any f"
-        )
+        raise no_slope(estimator)
 
 
 def _leads_to(values: Tensor, source: Tensor | None) -> bool:

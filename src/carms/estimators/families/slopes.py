@@ -5,7 +5,7 @@ from torch import Tensor
 
 from carms.core.variables import Variables
 
-__all__ = ["leaf", "no_transforms", "slope", "wants_gradient"]
+__all__ = ["leaf", "no_slope", "no_transforms", "slope", "wants_gradient"]
 
 
 def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
@@ -16,11 +16,16 @@ def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = Fa
             values.sum(), of, retain_graph=True, create_graph=create_graph, allow_unused=True
         )
     if found is None:
-        raise ValueError(
-            f"{estimator} needs the derivative of f with respect to z, and the values of f do not "
-            "depend on z in a way that autograd sees; loorf takes any f"
-        )
+        raise no_slope(estimator)
     return found
+
+
+def no_slope(estimator: object) -> ValueError:
+    """The error of an estimator that finds no way from the values of ``f`` to the samples."""
+    return ValueError(
+        f"{estimator} needs a differentiable f, but its values do not depend on z in a way that "
+        "autograd sees; carms-s takes any f"
+    )
 
 
 def wants_gradient(logits: Tensor) -> bool:
