@@ -184,9 +184,12 @@ def test_a_set_without_files_is_found(action):
 
 
 def test_data_that_is_not_here(tmp_path, monkeypatch):
-    monkeypatch.setenv("CARMS_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("CARMS_DATA", str(tmp_path / "a\nb"))
     done = carms("vae", "--dataset", "dynamic-mnist", "--out", tmp_path / "run", check=False)
     assert done.returncode == 1
-    assert "carms data fetch dynamic-mnist" in done.stderr
+    first, looked, *_, last = done.stderr.splitlines()
+    assert first == "carms: dynamic-mnist is not here. Looked for"
+    assert looked.startswith(rf"  {tmp_path}/a\nb/mnist/")
+    assert "carms data fetch dynamic-mnist" in last
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()

@@ -33,6 +33,7 @@ from carms.lab.cli.sweep import Sweep
 from carms.lab.cli.toy import Toy
 from carms.lab.cli.train import Complete, Vae
 from carms.lab.cli.variance import Variance
+from carms.lab.data.missing import MissingData
 from carms.lab.runs.printable import printable
 from carms.lab.train.signals import InterruptedRunError
 
@@ -110,7 +111,7 @@ def _wrapped(paragraphs: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Run a command; print one line and leave with 1 if its input is bad."""
+    """Run a command; print what is wrong and leave with 1 if its input is bad."""
     console = PlainConsole()
     warnings.formatwarning = lambda message, *place: f"carms: {printable(str(message))}\n"
     command = None
@@ -130,6 +131,9 @@ def main() -> None:
         sys.exit(1)
     except ModuleNotFoundError as error:
         print(f"carms: {error}: {how_to_install('lab')}", file=sys.stderr)
+        sys.exit(1)
+    except MissingData as error:
+        print(f"carms: {error}", file=sys.stderr)
         sys.exit(1)
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"carms: {printable(str(error))}", file=sys.stderr)

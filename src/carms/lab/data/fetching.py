@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from carms.lab.data.datasets import MissingData, indented, source_of
+from carms.lab.data.datasets import source_of
 from carms.lab.data.downloads import download
 from carms.lab.data.files import examined, paths, state
 from carms.lab.data.formats import idx_contents, read_wheel
+from carms.lab.data.missing import MissingData, indented
 from carms.lab.data.sources import MIRRORS, File, Source
 from carms.lab.extras import needed
 
