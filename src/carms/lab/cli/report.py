@@ -25,9 +25,9 @@ class Report:
 
     Attributes:
         directories: directories of runs, or directories with runs anywhere below them; or the one
-            directory of the contest.
+            directory of the contest
         out: file to write (default: report.html, or .md, .csv or .tex)
-        format: html is a page for a browser; markdown, csv and latex are the tables alone.
+        format: one of html (a page for a browser), markdown, csv and latex (the tables alone)
     """
 
     directories: RunPaths

@@ -25,16 +25,16 @@ class Rollouts:
     command runs again, it leaves finished runs alone and begins the others anew.
 
     Attributes:
-        out: directory under which each run gets its own, and of the pictures.
-        methods: rloo draws independent rollouts, carms correlated ones.
-        seeds: number of runs of each method.
-        steps: number of training steps.
-        samples: number of rollouts of a prompt.
-        prompts: number of prompts in a step.
+        out: directory under which each run gets its own, and of the pictures
+        methods: rloo draws independent rollouts, carms correlated ones
+        seeds: number of runs of each method
+        steps: number of training steps
+        samples: number of rollouts of a prompt
+        prompts: number of prompts in a step
         epsilon: probability with which carms draws the rollouts of a prompt independently
             (default: that of carms.sequences.rollouts)
-        rate: learning rate of Adam; the default was chosen with rloo.
-        log_every: number of steps from one line of metrics to the next.
+        rate: learning rate of Adam; the default was chosen with rloo
+        log_every: number of steps from one line of metrics to the next
         workers: number of processes (default: the number of cores)
     """
 

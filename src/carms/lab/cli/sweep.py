@@ -27,12 +27,12 @@ class Sweep:
 
     Attributes:
         grid: paper-vae, paper-complete, or a TOML file whose lists are tried in every combination;
-            contest for every estimator on every task of the contest, contest/TASK for one task.
-        out: directory under which each run gets its own.
-        dry_run: list what there is to do, and how long it will take, and train nothing.
+            contest for every estimator on every task of the contest, contest/TASK for one task
+        out: directory under which each run gets its own
+        dry_run: list what there is to do, and how long it will take, and train nothing
         workers: number of processes on this machine (default: the number of cores)
         ray: address of a Ray cluster to use instead, HOST:PORT or ray://HOST:PORT, or auto for a
-            cluster that was started on this machine. All its nodes must see the directory.
+            cluster that was started on this machine; all its nodes must see the directory
     """
 
     grid: Annotated[str, tyro.conf.Positional, named("GRID")]

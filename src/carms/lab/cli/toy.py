@@ -23,11 +23,11 @@ class Toy:
     """Estimate the same gradient of the paper's toy problem many times, and draw how it varies.
 
     Attributes:
-        estimators: names of the estimators.
-        out: picture to write, as PNG and as SVG.
-        problems: number of random problems for each alpha.
-        replicates: number of gradients of each problem.
-        seed: seed of all random numbers.
+        estimators: names of the estimators
+        out: picture to write, as PNG and as SVG
+        problems: number of random problems for each alpha
+        replicates: number of gradients of each problem
+        seed: seed of all random numbers
     """
 
     estimators: Estimators = ("loorf", "carms-i", "carms-g", "carms-s")

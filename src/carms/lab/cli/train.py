@@ -42,10 +42,10 @@ class Vae:
     finished.
 
     Attributes:
-        flags: settings of the run.
-        out: directory of the run.
-        device: torch device on which to compute.
-        threads: number of torch threads.
+        flags: settings of the run
+        out: directory of the run
+        device: torch device on which to compute
+        threads: number of torch threads
     """
 
     flags: Annotated[VaeFlags, tyro.conf.arg(name="")]

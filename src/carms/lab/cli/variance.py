@@ -24,15 +24,15 @@ class Variance:
     not compare like this: they are of different models.
 
     Attributes:
-        path: directory of the run.
-        estimators: names of the estimators.
+        path: directory of the run
+        estimators: names of the estimators
         samples: number of samples of a gradient (default: what the run would use with each
             estimator)
-        repetitions: number of independent gradients of each estimator.
-        images: number of images of the training set.
+        repetitions: number of independent gradients of each estimator
+        images: number of images of the training set
         step: step of the checkpoint to measure at (default: the last one)
-        device: torch device on which to compute.
-        threads: number of torch threads.
+        device: torch device on which to compute
+        threads: number of torch threads
     """
 
     path: RunPath
