@@ -110,6 +110,13 @@ def _wrapped(paragraphs: Sequence[str]) -> str:
     return "\n\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines)
 
 
+def _complain(text: str) -> NoReturn:
+    """Print an error, on a terminal in lines that end between words, and leave with 1."""
+    console = PlainConsole(stderr=True)
+    console.print(f"carms: {text}", highlight=False, soft_wrap=not console.is_terminal)
+    sys.exit(1)
+
+
 def main() -> None:
     """Run a command; print what is wrong and leave with 1 if its input is bad."""
     console = PlainConsole()
@@ -130,11 +137,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
-        print(f"carms: {error}: {how_to_install('lab')}", file=sys.stderr)
-        sys.exit(1)
+        _complain(printable(f"{error}: {how_to_install('lab')}"))
     except MissingData as error:
-        print(f"carms: {error}", file=sys.stderr)
-        sys.exit(1)
+        _complain(str(error))
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        print(f"carms: {printable(str(error))}", file=sys.stderr)
-        sys.exit(1)
+        _complain(printable(str(error)))

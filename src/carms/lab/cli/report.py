@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from rich.console import Console
 
 from carms.lab.cli.flags import RunPaths, explained, named
+from carms.lab.cli.words import counted
 
 if TYPE_CHECKING:
     from carms.lab.runs.gather import Gathered
@@ -63,7 +64,7 @@ class Report:
         if len(gathered.problems) > SHOWN:
             console.print(f"and {len(gathered.problems) - SHOWN:,} more that were left out")
         finished = sum(run.result is not None for run in gathered.runs)
-        console.print(f"{len(gathered.runs):,} runs, {finished:,} of them finished")
+        console.print(f"{counted(len(gathered.runs), 'run')}, {finished:,} finished")
         console.print(f"written to {out}", markup=False, highlight=False)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from carms.lab.cli.flags import Directory, explained
 from carms.lab.cli.progress import RunProgress
 from carms.lab.cli.result import print_result
+from carms.lab.cli.words import duration
 from carms.lab.runs.settings import Settings
 
 __all__ = ["Complete", "Vae"]
@@ -75,6 +76,9 @@ class Vae:
         with RunProgress(console, trainer.settings) as progress:
             result = trainer.run(progress.on_metrics, progress.on_step, progress.on_part)
         print_result(console, result, trainer.settings)
+        training, evaluation = (result[f"{part}_seconds"] for part in ("training", "evaluation"))
+        took = f"training took {duration(training)}, evaluation {duration(evaluation)}"
+        console.print(took, highlight=False)
         console.print(
             f"written to {self.out}: config.json, metrics.jsonl, result.json, tensorboard/"
         )

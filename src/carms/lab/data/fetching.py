@@ -63,7 +63,8 @@ def _from_mirrors(
     """Download what is wanted, remove it from the list, and tell what went wrong."""
     rich = needed("rich.progress")
     console = needed("rich.console").Console(stderr=True)
-    with rich.Progress(console=console, disable=not progress) as bars:
+    columns = *rich.Progress.get_default_columns(), rich.TextColumn("left")
+    with rich.Progress(*columns, console=console, disable=not progress) as bars:
         for path, file in list(wanted.items()):
             for mirror in MIRRORS[source.folder]:
                 served = file.packed or file.contents
