@@ -30,8 +30,7 @@ class Sweep:
     Attributes:
         grid: paper-vae, paper-complete, or a TOML file whose lists are tried in every combination;
             contest for every estimator on every task of the contest, contest/TASK for one task
-        out: directory under which each run gets its own (required; --dry-run looks for runs in the
-            current directory by default)
+        out: directory under which each run gets its own (required, except for --dry-run)
         dry_run: list what there is to do, and how long it will take, and train nothing
         workers: number of processes on this machine (default: the number of cores)
         ray: address of a Ray cluster to use instead, HOST:PORT or ray://HOST:PORT, or auto for a
