@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -76,6 +77,7 @@ def test_train_evaluate_and_draw(tmp_path):
     flags = ("--dataset", "digits", "--categories", 4, "--steps", 30, "--log-every", 10)
     done = carms("vae", *flags, "--eval-samples", 5, "--precision", "bfloat16", "--out", run)
     assert "test log likelihood" in done.stdout
+    assert re.search(r"training took \d+(\.\d)? seconds, evaluation ", done.stdout)
     for name in ("reconstructions", "samples"):
         assert (run / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "at step 30, 7 samples" in carms("evaluate", run, "--samples", 7).stdout
@@ -99,6 +101,7 @@ def test_complete(tmp_path):
     assert json.loads((run / "config.json").read_text())["task"] == "complete"
     other = carms("vae", *flags, "--eval-samples", 5, "--out", run, check=False)
     assert "task: 'complete' there, 'vae' now" in other.stderr
+    assert "give another directory (--out)" in other.stderr
 
 
 def test_correlations(tmp_path):
@@ -154,7 +157,8 @@ def test_a_run_that_is_not_there(tmp_path):
     for command in ("evaluate", "plot"):
         done = carms(command, tmp_path / "nothing", check=False)
         assert done.returncode == 1
-        assert "no run in" in done.stderr
+        assert re.search("no run (in|was found)", done.stderr)
+        assert done.stderr.count("nothing") == 1
         assert "Errno" not in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -184,9 +188,12 @@ def test_a_set_without_files_is_found(action):
 
 
 def test_data_that_is_not_here(tmp_path, monkeypatch):
-    monkeypatch.setenv("CARMS_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("CARMS_DATA", str(tmp_path / "a\nb"))
     done = carms("vae", "--dataset", "dynamic-mnist", "--out", tmp_path / "run", check=False)
     assert done.returncode == 1
-    assert "carms data fetch dynamic-mnist" in done.stderr
+    first, looked, *_, last = done.stderr.splitlines()
+    assert first == "carms: dynamic-mnist is not here. Looked for"
+    assert looked.startswith(rf"  {tmp_path}/a\nb/mnist/")
+    assert "carms data fetch dynamic-mnist" in last
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()

@@ -68,6 +68,20 @@ def test_every_flag_is_explained(capsys, monkeypatch, arguments):
         assert not re.match("(of|by|for|their|per) ", help_text), flag
 
 
+@pytest.mark.parametrize("arguments", PAGES[1:], ids=" ".join)
+def test_help_speaks_of_flags(capsys, monkeypatch, arguments):
+    text = re.sub(r"[│\s]+", " ", page(capsys, monkeypatch, arguments))
+    assert ". (" not in text
+    assert "()" not in text
+    assert "log_every" not in text
+
+
+@pytest.mark.parametrize("name", ["plot", "report"])
+def test_directories_are_required(capsys, monkeypatch, name):
+    text = re.sub(r"[│\s]+", " ", page(capsys, monkeypatch, [name]))
+    assert re.search(r"DIR \.\.\. directories [^(]*\(required\)", text)
+
+
 def test_overview_lists_every_command(capsys, monkeypatch):
     text = page(capsys, monkeypatch, [])
     for name in COMMANDS:

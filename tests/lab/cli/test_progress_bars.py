@@ -39,6 +39,7 @@ def test_a_bar_is_there_before_the_first_line_of_metrics(clock):
         told.on_step(60, -3.5)
         told._progress.refresh()
     assert "60/2,000" in shown(screen)
+    assert " left" in shown(screen)
     assert "objective -3.50" in shown(screen)
 
 

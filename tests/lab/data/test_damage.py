@@ -9,8 +9,9 @@ import pytest
 from tiny import TINY, TRAIN, flipped, idx, mat, put
 
 from carms.lab.data import formats
-from carms.lab.data.datasets import MissingData, load, verify
+from carms.lab.data.datasets import load, verify
 from carms.lab.data.formats import read_amat, read_idx, read_mat
+from carms.lab.data.missing import MissingData
 
 
 def test_missing_files_are_all_named_with_what_to_do(tiny_mnist, tmp_path):

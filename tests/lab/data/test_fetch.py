@@ -12,8 +12,9 @@ import pytest
 from tiny import SIDE, TEST, TINY, TRAIN, flipped, idx, mat, names_below, put
 
 from carms.lab.data import downloads, fetching, files
-from carms.lab.data.datasets import MissingData, load, verify
+from carms.lab.data.datasets import load, verify
 from carms.lab.data.fetching import fetch
+from carms.lab.data.missing import MissingData
 from carms.lab.data.sources import MIRRORS, SOURCES, Source
 
 # While tests run there are none.

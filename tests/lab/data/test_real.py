@@ -5,7 +5,8 @@ import os
 import pytest
 import torch
 
-from carms.lab.data.datasets import MissingData, load
+from carms.lab.data.datasets import load
+from carms.lab.data.missing import MissingData
 
 
 def real(name, **options):

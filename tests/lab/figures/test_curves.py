@@ -86,3 +86,11 @@ def test_labels_of_a_logarithmic_axis_are_plain(values):
     assert len(shown) >= 3
     assert all(float(label.replace("\N{MINUS SIGN}", "-")) > 0 for label in shown)
     curves.plt.close(figure)
+
+
+@pytest.mark.parametrize(("lines", "marker"), [(1, "o"), (2, "None")])
+def test_a_lone_point_has_a_marker(tmp_path, monkeypatch, lines, marker):
+    write_run(tmp_path / "a", lines=lines)
+    figure = drawn(monkeypatch, curves, draw_curves, blocks_of(tmp_path))
+    panels = figure.subfigs[0].axes
+    assert {line.get_marker() for axes in panels for line in axes.lines} == {marker}

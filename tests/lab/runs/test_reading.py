@@ -217,6 +217,20 @@ def test_an_error_is_one_line_that_the_terminal_does_not_obey(tmp_path, monkeypa
         assert said[:-1].isprintable()
 
 
+def test_an_error_on_a_terminal_breaks_between_words(monkeypatch, capsys):
+    monkeypatch.setattr("warnings.formatwarning", warnings.formatwarning)
+    monkeypatch.setattr("sys.argv", ["carms", "plot"])
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    with pytest.raises(SystemExit):
+        main()
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 30
+    assert " ".join(" ".join(lines).split()) == (
+        "carms: no directory is given: give run directories, or directories of them"
+    )
+
+
 def test_a_linked_picture_is_not_shown(tmp_path):
     write_run(tmp_path / "runs", (-1.0, -2.0))
     picture = tmp_path / "runs" / "samples.png"

@@ -42,5 +42,16 @@ def test_a_bad_grid_is_one_error(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_grid(str(path))
-    with pytest.raises(ValueError, match="or a TOML file"):
-        read_grid("nothing.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        ("nothing.toml", "contest, contest/TASK or a TOML file; there is no nothing.toml"),
+        ("contst", "there is no contst; did you mean contest?"),
+    ],
+)
+def test_an_unknown_grid_is_refused(name, ending):
+    with pytest.raises(ValueError, match="a grid is paper-vae, paper-complete, ") as caught:
+        read_grid(name)
+    assert str(caught.value).endswith(ending)

@@ -4,11 +4,15 @@ import dataclasses
 import os
 import shutil
 import subprocess
+from io import StringIO
 
 import pytest
+from rich.console import Console
 from small_runs import COMMAND, FLAGS, SMALL, outcome, train
 
+from carms.lab.cli.main import parse
 from carms.lab.data.datasets import load
+from carms.lab.figures.labels import PICTURES_OF
 from carms.lab.report.blocks import make_blocks
 from carms.lab.report.pictures import embed_pictures
 from carms.lab.runs.gather import gather
@@ -63,7 +67,7 @@ def test_pictures_of_a_small_test_set(tmp_path):
 def test_pictures_have_the_names_that_are_said(tmp_path, task):
     trainer = Trainer(Settings(**SMALL, task=task), tmp_path / "run")
     images = trainer.data.test[:16].div(255)
-    assert trainer.model.picture_names == (*trainer.model.pictures(images, trainer.stream),)
+    assert PICTURES_OF[trainer.settings.task] == (*trainer.model.pictures(images, trainer.stream),)
 
 
 def test_a_torn_or_linked_picture_is_not_embedded(finished, tmp_path):
@@ -93,3 +97,12 @@ def test_a_finished_run_says_so_and_draws_what_is_missing(tmp_path):
     assert "test log likelihood" in done.stdout
     assert "drawn again: " in done.stdout
     assert picture.read_bytes() == before
+
+
+def test_a_finished_run_is_read_without_its_model(finished, monkeypatch):
+    monkeypatch.delattr(Trainer, "__init__")
+    console = Console(file=StringIO(), width=200)
+    parse(["vae", *FLAGS, "--out", str(finished)]).run(console)
+    assert "is finished" in console.file.getvalue()
+    with pytest.raises(ValueError, match=r"other settings \(seed: 0 there, 1 now\): give another"):
+        parse(["vae", *FLAGS, "--seed", "1", "--out", str(finished)]).run(console)

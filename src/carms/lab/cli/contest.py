@@ -6,8 +6,10 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from rich.table import Table
 
-from carms.lab.cli.sweep_progress import duration
+from carms.lab.cli.progress import progress_bars
+from carms.lab.cli.words import counted, duration
 from carms.lab.contest import html, markdown
 from carms.lab.contest.contest import read_contest
 from carms.lab.contest.machine import note_machine
@@ -36,12 +38,11 @@ def run_contest(console: Console, grid: str, out: Path, dry_run: bool, executor:
     """
     seconds = 0.0
     for task in _chosen(grid):
-        absent = [str(path) for path, state in _files(task) if state != "good"]
         results = read_results(results_path(out, task), task)
         total = expected_runs(task)
         console.print(f"{task.name}: {len(results)} of {total} runs are there", highlight=False)
-        if absent:
-            console.print(f"{task.name}: left out, there is no {', '.join(absent)}")
+        if any(state != "good" for _, state in _files(task)):
+            console.print(f"{task.name}: left out, no images: carms data fetch {task.dataset}")
         elif dry_run:
             seconds += _estimate(console, task, results)
         else:
@@ -65,19 +66,21 @@ def _estimate(console: Console, task: Task, results: dict[Run, Result]) -> float
     """Tell how long the runs of each entry take, and give the seconds of those that are left."""
     torch.set_num_threads(1)
     left = 0.0
+    table = Table.grid("entry", "forecast", padding=(0, 2))
     per_entry = expected_runs(task) // sum(not entry.reason for entry in task.entries())
-    for entry in task.entries():
-        if entry.reason:
-            console.print(f"  {entry.name}: not applicable, {entry.reason}", highlight=False)
-            continue
-        runs = per_entry - sum(run.estimator == entry.name for run in results)
-        seconds = seconds_of_run(task, entry.name) if runs else 0.0
-        left += runs * seconds
-        console.print(
-            f"  {entry.name}: {runs} runs of {seconds:.1f} seconds with {entry.evaluations:g} "
-            "evaluations for a step",
-            highlight=False,
-        )
+    with progress_bars(console, transient=True) as bars:
+        for entry in bars.track(task.entries(), description=f"Timing {task.name}"):
+            if entry.reason:
+                table.add_row(f"  {entry.name}", f"not applicable, {entry.reason}")
+                continue
+            runs = per_entry - sum(run.estimator == entry.name for run in results)
+            seconds = seconds_of_run(task, entry.name) if runs else 0.0
+            left += runs * seconds
+            forecast = f"{counted(runs, 'run')} of {duration(seconds)}"
+            table.add_row(
+                f"  {entry.name}", f"{forecast}, {entry.evaluations:g} evaluations a step"
+            )
+    console.print(table, highlight=False)
     console.print(f"{task.name}: {duration(left)} on one core", highlight=False)
     return left
 
@@ -100,7 +103,8 @@ def _run_task(console: Console, task: Task, out: Path, executor: Executor) -> No
             )
             errors += [outcome.error] if outcome.error else []
         if errors:
-            raise ValueError(f"{len(errors)} runs of {task.name} failed; the same command retries")
+            failed = f"{counted(len(errors), 'run')} of {task.name} failed"
+            raise ValueError(f"{failed}; the same command retries")
 
 
 def report_contest(console: Console, folder: Path, out: Path, kind: str, command: str) -> None:

@@ -21,9 +21,9 @@ class Correlations:
     """Draw how two samples of one variable are correlated, for every copula and coupling.
 
     Attributes:
-        probs: probabilities of the categories; they are divided by their sum.
-        samples: number of samples that are drawn together.
-        out: picture to write, as PNG and as SVG.
+        probs: probabilities of the categories; they are divided by their sum
+        samples: number of samples that are drawn together
+        out: picture to write, as PNG and as SVG
     """
 
     probs: Annotated[tuple[float, ...], named("P ...")] = (1, 2, 3, 4)

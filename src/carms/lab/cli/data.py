@@ -33,7 +33,7 @@ class DataFetch:
     """Download a set of images, and check it.
 
     Attributes:
-        name: name of the set, see carms data list.
+        name: name of the set, see carms data list
     """
 
     name: Name
@@ -54,7 +54,7 @@ class DataVerify:
     """Check the files of a set of images.
 
     Attributes:
-        name: name of the set, see carms data list.
+        name: name of the set, see carms data list
     """
 
     name: Name

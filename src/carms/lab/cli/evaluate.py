@@ -19,10 +19,10 @@ class Evaluate:
     The run need not be finished.
 
     Attributes:
-        path: directory of the run.
+        path: directory of the run
         samples: number of samples of the log likelihood (default: that of the run)
-        device: torch device on which to compute.
-        threads: number of torch threads.
+        device: torch device on which to compute
+        threads: number of torch threads
     """
 
     path: RunPath

@@ -22,5 +22,5 @@ RunPath = Annotated[Path, tyro.conf.Positional, named("RUN")]
 RunPaths = Annotated[
     tuple[Path, ...],
     tyro.conf.Positional,
-    tyro.conf.arg(metavar="DIR ...", help_behavior_hint=""),
+    tyro.conf.arg(metavar="DIR ...", help_behavior_hint="(required)"),
 ]

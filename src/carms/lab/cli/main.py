@@ -33,6 +33,7 @@ from carms.lab.cli.sweep import Sweep
 from carms.lab.cli.toy import Toy
 from carms.lab.cli.train import Complete, Vae
 from carms.lab.cli.variance import Variance
+from carms.lab.data.missing import MissingData
 from carms.lab.runs.printable import printable
 from carms.lab.train.signals import InterruptedRunError
 
@@ -109,8 +110,15 @@ def _wrapped(paragraphs: Sequence[str]) -> str:
     return "\n\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines)
 
 
+def _complain(text: str) -> NoReturn:
+    """Print an error, on a terminal in lines that end between words, and leave with 1."""
+    console = PlainConsole(stderr=True)
+    console.print(f"carms: {text}", highlight=False, soft_wrap=not console.is_terminal)
+    sys.exit(1)
+
+
 def main() -> None:
-    """Run a command; print one line and leave with 1 if its input is bad."""
+    """Run a command; print what is wrong and leave with 1 if its input is bad."""
     console = PlainConsole()
     warnings.formatwarning = lambda message, *place: f"carms: {printable(str(message))}\n"
     command = None
@@ -129,8 +137,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
-        print(f"carms: {error}: {how_to_install('lab')}", file=sys.stderr)
-        sys.exit(1)
+        _complain(printable(f"{error}: {how_to_install('lab')}"))
+    except MissingData as error:
+        _complain(str(error))
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        print(f"carms: {printable(str(error))}", file=sys.stderr)
-        sys.exit(1)
+        _complain(printable(str(error)))

@@ -24,8 +24,8 @@ class Plot:
     The curves are objective, test bound and gradient variance over the steps.
 
     Attributes:
-        runs: directories of runs, or directories with runs anywhere below them.
-        out: picture to write, as PNG and as SVG.
+        runs: directories of runs, or directories with runs anywhere below them
+        out: picture to write, as PNG and as SVG
     """
 
     runs: RunPaths

@@ -34,17 +34,22 @@ class RateColumn(ProgressColumn):
         return Text(f"{task.speed:,.1f}/s" if task.speed < 10 else f"{task.speed:,.0f}/s")
 
 
-def progress_bars(console: Console) -> Progress:
-    """Bars with what is done, the rate and the time left; nothing where there is no terminal."""
+def progress_bars(console: Console, transient: bool = False) -> Progress:
+    """Bars with what is done, the rate and the time left; nothing where there is no terminal.
+
+    Transient bars vanish in the end.
+    """
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
         RateColumn(),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=console,
         disable=not console.is_terminal,
         expand=True,
+        transient=transient,
     )
 
 

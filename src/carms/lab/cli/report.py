@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from rich.console import Console
 
 from carms.lab.cli.flags import RunPaths, explained, named
+from carms.lab.cli.words import counted
 
 if TYPE_CHECKING:
     from carms.lab.runs.gather import Gathered
@@ -25,9 +26,9 @@ class Report:
 
     Attributes:
         directories: directories of runs, or directories with runs anywhere below them; or the one
-            directory of the contest.
+            directory of the contest
         out: file to write (default: report.html, or .md, .csv or .tex)
-        format: html is a page for a browser; markdown, csv and latex are the tables alone.
+        format: one of html (a page for a browser), markdown, csv and latex (the tables alone)
     """
 
     directories: RunPaths
@@ -63,7 +64,7 @@ class Report:
         if len(gathered.problems) > SHOWN:
             console.print(f"and {len(gathered.problems) - SHOWN:,} more that were left out")
         finished = sum(run.result is not None for run in gathered.runs)
-        console.print(f"{len(gathered.runs):,} runs, {finished:,} of them finished")
+        console.print(f"{counted(len(gathered.runs), 'run')}, {finished:,} finished")
         console.print(f"written to {out}", markup=False, highlight=False)
 
 

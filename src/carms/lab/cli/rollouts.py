@@ -8,6 +8,7 @@ from rich.console import Console
 
 from carms.lab.cli.flags import Directory, explained, named
 from carms.lab.cli.progress import progress_bars
+from carms.lab.cli.words import counted
 from carms.lab.runs.rollout_settings import Method, RolloutSettings
 
 if TYPE_CHECKING:
@@ -25,16 +26,16 @@ class Rollouts:
     command runs again, it leaves finished runs alone and begins the others anew.
 
     Attributes:
-        out: directory under which each run gets its own, and of the pictures.
-        methods: rloo draws independent rollouts, carms correlated ones.
-        seeds: number of runs of each method.
-        steps: number of training steps.
-        samples: number of rollouts of a prompt.
-        prompts: number of prompts in a step.
+        out: directory under which each run gets its own, and of the pictures
+        methods: rloo draws independent rollouts, carms correlated ones
+        seeds: number of runs of each method
+        steps: number of training steps
+        samples: number of rollouts of a prompt
+        prompts: number of prompts in a step
         epsilon: probability with which carms draws the rollouts of a prompt independently
             (default: that of carms.sequences.rollouts)
-        rate: learning rate of Adam; the default was chosen with rloo.
-        log_every: number of steps from one line of metrics to the next.
+        rate: learning rate of Adam; the default was chosen with rloo
+        log_every: number of steps from one line of metrics to the next
         workers: number of processes (default: the number of cores)
     """
 
@@ -64,7 +65,8 @@ class Rollouts:
         jobs = self._jobs()
         directories = [RunDirectory(job.path, job.settings.to_json()) for job in jobs]
         left = [job for job, one in zip(jobs, directories, strict=True) if one.result is None]
-        console.print(f"{len(jobs)} runs under {self.out}, {len(jobs) - len(left)} finished")
+        finished = len(jobs) - len(left)
+        console.print(f"{counted(len(jobs), 'run')} under {self.out}, {finished} finished")
         _train(console, left, workers)
         metrics: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.methods}
         for job, directory in zip(jobs, directories, strict=True):
@@ -124,4 +126,4 @@ def _train(console: Console, left: Sequence["Job[RolloutSettings]"], workers: in
                 lines = [last_line(job.path, job.settings.steps, ("reward",)) for job in left]
                 progress.update(bar, completed=sum(line.get("step", 0) for line in lines))
     if failed:
-        raise ValueError(f"{len(failed)} runs failed; the same command retries")
+        raise ValueError(f"{counted(len(failed), 'run')} failed; the same command retries")

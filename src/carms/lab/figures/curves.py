@@ -75,7 +75,9 @@ def _draw_lines(axes: Axes, block: Block, metric: str) -> None:
             continue
         found, own = curve(group, metric, steps), style.colour
         dash, name = _DASHES[style.dash % len(_DASHES)], _literal(style.name, NAME)
-        axes.plot(found["x"], found["y"], dash, color=own, label=name)
+        # A line through one point is invisible.
+        marker = "o" if len(steps) == 1 else ""
+        axes.plot(found["x"], found["y"], dash + marker, color=own, label=name, clip_on=not marker)
         if len(group) > 1:
             axes.fill_between(found["x"], found["low"], found["high"], color=own, alpha=0.15, lw=0)
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-__all__ = ["CURVES", "PICTURES", "CurveLabel", "PictureLabel"]
+__all__ = ["CURVES", "PICTURES", "PICTURES_OF", "CurveLabel", "PictureLabel"]
 
 
 class CurveLabel(NamedTuple):
@@ -34,3 +34,6 @@ PICTURES = {
         "Test images, and their lower halves by the model", ("original", "model")
     ),
 }
+
+PICTURES_OF = {"vae": ("reconstructions", "samples"), "complete": ("completions",)}
+"""Names of the pictures of a run, by its task."""

@@ -17,7 +17,7 @@ import carms
 from carms.lab.figures.axes import plain_log_axis, save_figure
 from carms.lab.figures.colours import colour
 
-__all__ = ["ALPHAS", "ToyResult", "draw_toy", "run_toy"]
+__all__ = ["ALPHAS", "SIZE", "ToyResult", "draw_toy", "run_toy"]
 
 SIZE = 3
 ALPHAS = (1.0, 10.0, 100.0, 1000.0)

@@ -26,8 +26,6 @@ class Completion(LatentModel):
         generator: random stream of the initial weights.
     """
 
-    picture_names = ("completions",)
-
     def __init__(
         self, shape: tuple[int, int], network: str, mean: Tensor, generator: torch.Generator
     ) -> None:

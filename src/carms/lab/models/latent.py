@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -40,8 +39,6 @@ class LatentModel(nn.Module, ABC):
     """Mean of the pixels that the encoder sees."""
     prior: nn.Parameter | None
     """Logits ``[D, C]`` of the variables where no image is given, if the model has them."""
-    picture_names: ClassVar[tuple[str, ...]]
-    """Names of the pictures that ``pictures`` makes."""
 
     def __init__(
         self,

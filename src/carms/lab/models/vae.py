@@ -26,7 +26,6 @@ class DiscreteVae(LatentModel):
     """
 
     prior: nn.Parameter
-    picture_names = ("reconstructions", "samples")
 
     def __init__(
         self, shape: tuple[int, int], network: str, mean: Tensor, generator: torch.Generator

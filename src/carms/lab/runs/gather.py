@@ -61,9 +61,9 @@ def gather(directories: Sequence[Path]) -> Gathered:
         best[run.settings] = run
     runs = sorted(best.values(), key=lambda run: run.path)
     if not runs:
-        found = f" ({problems[0]})" if problems else ""
         given = ", ".join(map(str, directories))
-        raise ValueError(f"no run in {given}{found}: give run directories, or directories of them")
+        where = f"was found ({problems[0]})" if problems else f"in {given}"
+        raise ValueError(f"no run {where}: give run directories, or directories of them")
     return Gathered(runs, problems)
 
 

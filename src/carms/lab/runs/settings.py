@@ -20,29 +20,29 @@ class Settings:
 
     Attributes:
         task: vae trains an autoencoder, complete predicts the lower half of an image from the
-            upper one.
-        dataset: set of images.
-        upright: turn Omniglot upright; in its file the images are mirrored at their diagonal.
-        network: linear has one layer in each direction, nonlinear has hidden layers.
-        categories: number of categories of a latent variable.
+            upper one
+        dataset: set of images
+        upright: turn Omniglot upright; in its file the images are mirrored at their diagonal
+        network: linear has one layer in each direction, nonlinear has hidden layers
+        categories: number of categories of a latent variable
         latents: number of latent variables (default: 200 / categories)
         samples: number of samples of a gradient (default: what the paper uses with the
             estimator, in most cases one for each category)
-        estimator: name of the gradient estimator, one of carms.available().
-        options: options of the estimator, for example epsilon=0.1.
-        batch: number of images in a step.
-        steps: number of training steps.
-        rate: learning rate of Adam, for the networks.
+        estimator: name of the gradient estimator, such as loorf; the documentation lists all
+        options: options of the estimator, for example epsilon=0.1
+        batch: number of images in a step
+        steps: number of training steps
+        rate: learning rate of Adam, for the networks
         prior_rate: learning rate of SGD, for the logits of the prior; the completion task has no
-            prior.
-        seed: seed of all random numbers.
-        log_every: number of steps from one line of metrics.jsonl to the next.
+            prior
+        seed: seed of all random numbers
+        log_every: number of steps from one line of metrics.jsonl to the next
         eval_every: number of steps from one evaluation on a part of the test set to the next, a
-            multiple of log_every; 0 evaluates at the end only.
+            multiple of --log-every; 0 evaluates at the end only
         eval_samples: number of samples of the log likelihood at the end (default: 100, or 1,000 for
             the completion task)
-        checkpoint_every: number of steps from one checkpoint to the next.
-        precision: floating-point format in which the networks compute.
+        checkpoint_every: number of steps from one checkpoint to the next
+        precision: floating-point format in which the networks compute
     """
 
     task: Literal["vae", "complete"] = "vae"

@@ -91,7 +91,10 @@ class RunDirectory:
             if known.get(name) != self._config.get(name)
         ]
         if changed:
-            raise ValueError(f"{self.path} holds a run of other settings ({'; '.join(changed)})")
+            raise ValueError(
+                f"{self.path} holds a run of other settings ({'; '.join(changed)}): give another "
+                "directory (--out), or the settings that it has"
+            )
 
     @property
     def result(self) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ import itertools
 import math
 import tomllib
 from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,12 @@ def read_grid(source: str) -> list[Settings]:
         return [run for grid in NAMED[source] for run in expand(grid)]
     path = Path(source)
     if not path.is_file():
-        names = ", ".join(NAMED)
-        raise ValueError(f"a grid is {names} or a TOML file; there is no {source}")
+        names = (*NAMED, "contest")
+        near = get_close_matches(source, names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(
+            f"a grid is {', '.join(names)}, contest/TASK or a TOML file; there is no {source}{hint}"
+        )
     if path.stat().st_size > BYTES:
         raise ValueError(f"{source} is too large for a grid: it has more than {BYTES:,} bytes")
     try:

@@ -16,6 +16,7 @@ import carms
 from carms.estimators.families.score_function import ScoreFunction
 from carms.lab.data.datasets import Dataset, some_of
 from carms.lab.figures.images import draw_images
+from carms.lab.figures.labels import PICTURES_OF
 from carms.lab.figures.png import read_picture
 from carms.lab.runs.checkpoints import Checkpoint
 from carms.lab.runs.records import read_config
@@ -114,7 +115,7 @@ class Trainer(Learner):
         """Draw the pictures of a finished run again if one of them is missing or damaged,
         and return the paths that were drawn.
         """
-        paths = [self.directory.path / f"{name}.png" for name in self.model.picture_names]
+        paths = [self.directory.path / f"{name}.png" for name in PICTURES_OF[self.settings.task]]
         if all(map(read_picture, paths)):
             return []
         with self.directory.held():
