@@ -1,4 +1,4 @@
-"""Which estimators a user wants to compare, and what they are called."""
+"""Entries of a comparison: the estimators that a user wants to compare, and their labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -14,7 +14,7 @@ Entries = Entry | Sequence[Entry] | Mapping[str, Entry]
 
 
 class Contestant(NamedTuple):
-    """An estimator of the comparison's own, its label, and whether the user had made it."""
+    """A label, an estimator to measure, and whether it is a copy of an object from the user."""
 
     label: str
     estimator: Estimator
@@ -22,7 +22,7 @@ class Contestant(NamedTuple):
 
 
 def contestants(entries: Entries, samples: int) -> list[Contestant]:
-    """Estimators by distinct labels; those that are not objects already have ``samples``."""
+    """Make the estimators of all entries; ``samples`` is the default of those given by name."""
     listed = _listed(entries)
     if not listed:
         raise ValueError(f"estimators must be one or more names or estimators, got {entries!r}")
@@ -55,7 +55,7 @@ def _made(entry: Any, samples: int) -> Estimator:
 
 
 def _labels(entries: list[Any], made: list[Estimator]) -> list[str]:
-    """Names, with options but without samples, which have a column of their own."""
+    """Distinct names with options; samples have a column of their own and are left out."""
     short = [
         entry if isinstance(entry, str) else _without_samples(each)
         for entry, each in zip(entries, made, strict=True)

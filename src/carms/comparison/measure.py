@@ -51,7 +51,7 @@ def compare(
             ``carms-t`` where ``f`` is differentiable.
         samples: number of samples of those given by name. Defaults to 8, as in
             ``carms.expectation``.
-        replicates: independent gradients per estimator, at least 2.
+        replicates: number of independent gradients per estimator, at least 2.
         generator: source of randomness; the global one if None.
         train: number of steps for which the parameters of those given by name are trained before.
             The table says which have any.

@@ -39,7 +39,7 @@ class Problem:
     def value(
         self, estimator: Estimator, generator: torch.Generator | None, f: Objective | None = None
     ) -> Tensor:
-        """The estimate, for ``f`` in another guise if one is given."""
+        """The estimate; ``f`` may be replaced by a function with the same values."""
         return estimator.expectation(
             f or self.f, self.variables, generator, one_hot=self.one_hot, terms=self.terms
         )
@@ -54,10 +54,10 @@ class Problem:
         return torch.cat([each.flatten() for each in found])
 
     def differentiable(self) -> bool:
-        """Whether ``f`` has slopes that autograd sees, tried on random numbers of its own."""
-        aside = torch.Generator(self.logits.device).manual_seed(0)
+        """Whether ``f`` has slopes that autograd sees; the trial has a generator of its own."""
+        own = torch.Generator(self.logits.device).manual_seed(0)
         try:
-            self.gradient(make("carms-t", samples=2), aside)
+            self.gradient(make("carms-t", samples=2), own)
         except Exception:
             # Whatever it is: if it is not about slopes, the other estimators will meet it too.
             return False

@@ -42,14 +42,14 @@ class Measurement:
 
     @property
     def per_evaluation(self) -> float:
-        """``variance * evaluations``: the mean over as many calls as share a number of evaluations
-        has this variance, divided by that number.
+        """``variance * evaluations``: B evaluations pay for ``B / evaluations`` calls, and the mean
+        of these has this variance divided by B.
         """
         return self.variance * self.evaluations
 
     @property
     def per_millisecond(self) -> float:
-        """``variance * milliseconds``: the same for calls that share a time."""
+        """``variance * milliseconds``: the same for B milliseconds."""
         return self.variance * self.milliseconds
 
 
@@ -85,7 +85,7 @@ class Comparison:
     def plot(self) -> "Figure":
         """Variances of a call, at equal evaluations and at equal time, in a figure of matplotlib.
 
-        All are relative to the first estimator that has any, and on a logarithmic scale.
+        They are relative to the first estimator whose variance is not zero, on a logarithmic scale.
         """
         from matplotlib.figure import Figure
 

@@ -35,7 +35,7 @@ class Draw(Generic[Memory]):
         maker: the estimator that drew them, the only one that can use them.
         variables: what they were drawn from.
         indices: ``[N, *batch, D]`` categories.
-        memory: what else the maker has to remember of the draw, a type of its own.
+        memory: what else the maker has to remember of the draw, in a type of its own.
         relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
     """
 
@@ -88,7 +88,7 @@ class Estimator(torch.nn.Module, ABC):
         sums_to_zero: whether every estimate adds up to zero over the categories of a variable, as
             the gradient does; otherwise only its expectation does.
         centred: whether a constant added to ``f`` drops out of every gradient, as long as nothing
-            is learned; otherwise it does so on average alone.
+            is learned; otherwise it does so only on average.
         no_terms: why it does not take ``terms``; empty if it does.
     """
 
