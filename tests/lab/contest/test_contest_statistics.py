@@ -87,3 +87,10 @@ def test_a_failed_run_ranks_last():
     assert found[0] == Rank(1, 1, 2)
     assert (found[1].place, found[1].low) == (2, 1)
     assert found[2].place == 2
+
+
+def test_an_interval_that_ends_at_zero_but_for_rounding_tells_nothing_apart():
+    fifths = torch.tensor([-3, -8, -3, 3, 0, -6, -5, -10, 2, 0], dtype=torch.float64)
+    found = paired_difference(fifths * 0.2)
+    assert found.high == 0
+    assert found.verdict == "not distinguishable"

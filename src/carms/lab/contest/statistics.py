@@ -71,6 +71,8 @@ def paired_difference(leads: Tensor) -> Difference:
     spread = (seeds / (seeds - 1)) ** 0.5 * special.stdtrit(seeds - 1, (1 + LEVEL) / 2)
     tail = float(special.ndtr(-spread))
     means = leads[_resamples(seeds)].mean(-1)
+    # A mean that is zero but for rounding tells nothing apart.
+    means = torch.where(means.abs() < 1e-12 * leads.abs().max(), 0.0, means)
     low, high = means.quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
     return Difference(mean, low, high, seeds)
 
