@@ -8,7 +8,7 @@ from carms.lab.contest.machine import noted_machines
 from carms.lab.contest.plan import missing_runs
 from carms.lab.contest.results import Result, Run, read_results, results_path
 from carms.lab.contest.standings import Standing, make_standings
-from carms.lab.contest.tables import summary_sheet, task_sheet
+from carms.lab.contest.tables import summary_sheet, task_sheets
 from carms.lab.contest.task import Task
 from carms.lab.contest.tasks import TASKS
 from carms.lab.report.sheets import Sheet
@@ -42,9 +42,9 @@ class Contest:
         ]
         return [sheet for sheet in sheets if sheet.rows]
 
-    def sheet(self, task: Task) -> Sheet:
-        """The table of a task."""
-        return task_sheet(task, self.standings[task.name])
+    def sheets(self, task: Task) -> list[Sheet]:
+        """Tables of a task."""
+        return task_sheets(task, self.standings[task.name])
 
     def not_applicable(self, task: Task) -> list[str]:
         """Entries that cannot take part in a task, with the reason."""

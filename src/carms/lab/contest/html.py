@@ -54,7 +54,8 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         command: that makes the page.
     """
     script = _own("report.js")
-    sheets = [*contest.summaries(), *map(contest.sheet, contest.begun)]
+    of_tasks = [sheet for task in contest.begun for sheet in contest.sheets(task)]
+    sheets = [*contest.summaries(), *of_tasks]
     lists = {
         "What is missing": contest.missing(),
         **{f"Not applicable: {task.name}": contest.not_applicable(task) for task in contest.begun},

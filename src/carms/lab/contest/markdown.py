@@ -39,7 +39,7 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
 def _section(contest: Contest, task: Task) -> str:
     lines = [
         f"## {task.name}\n",
-        to_markdown(contest.sheet(task)),
+        *map(to_markdown, contest.sheets(task)),
         f"{task.steps:,} steps, {task.evaluations} evaluations of `f` for a step, rates "
         f"{', '.join(f'{rate:g}' for rate in task.rates)}.\n",
     ]

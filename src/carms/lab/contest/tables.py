@@ -1,4 +1,4 @@
-"""Tables of the contest: one for each task, and one over all tasks."""
+"""Tables of the contest, for each task and over all tasks: at equal time and at equal steps."""
 
 import math
 import statistics
@@ -10,34 +10,38 @@ from carms.lab.contest.statistics import LEAST_SEEDS, Rank
 from carms.lab.contest.task import Task
 from carms.lab.report.sheets import Field, Sheet
 
-__all__ = ["summary_sheet", "task_sheet"]
+__all__ = ["summary_sheet", "task_sheets"]
 
 _NOTHING = Field("-")
 Moment = str
 """``"at_steps"`` or ``"at_time"``."""
 
 
-def task_sheet(task: Task, standings: Sequence[Standing]) -> Sheet:
-    """One row for each entry that took part, the best at equal time first."""
-    lead = f"lead over {task.reference}"
-    headings = ["estimator", "evaluations", "rate", "seeds"]
-    headings += ["score", lead, "verdict", "rank"]
-    headings += ["time", "score at equal time", lead, "verdict", "rank"]
-    rows = []
-    for each in sorted(standings, key=_order):
-        start = [
-            Field(each.entry.name, each.entry.name),
+def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
+    """Tables of a task at equal time and at equal steps, one row for each entry that took part."""
+    better = "higher" if task.higher_wins else "lower"
+    note = f"Score: {task.measure}, {better} is better."
+    places = ["score", f"lead over {task.reference}", "verdict", "rank"]
+    ordered = sorted(standings, key=_order)
+    at_time = [
+        [_name(each), _number(each.time, "{:.2f}"), *_place_fields(each.at_time, task, each)]
+        for each in ordered
+    ]
+    at_steps = [
+        [
+            _name(each),
             _number(each.entry.evaluations, "{:.3g}"),
             _number(each.rate, "{:g}"),
             _seeds(each),
+            *_place_fields(each.at_steps, task, each),
         ]
-        is_reference = each.entry.name == task.reference
-        at_steps = _place_fields(each.at_steps, is_reference)
-        at_time = _place_fields(each.at_time, is_reference)
-        rows.append([*start, *at_steps, _number(each.time, "{:.2f}"), *at_time])
-    better = "higher" if task.higher_wins else "lower"
-    note = f"Score: {task.measure}, {better} is better."
-    return Sheet(f"{task.name}: {task.title}", headings, rows, note)
+        for each in ordered
+    ]
+    settings = ["evaluations", "rate", "seeds"]
+    return [
+        Sheet(f"{task.title}: equal time", ["estimator", "time", *places], at_time, note),
+        Sheet(f"{task.title}: equal steps", ["estimator", *settings, *places], at_steps, note),
+    ]
 
 
 def summary_sheet(
@@ -100,7 +104,12 @@ def _seeds(standing: Standing) -> Field:
     return Field(f"{total}, {failed} failed" if failed else str(total), total, number=True)
 
 
-def _place_fields(place: Place, is_reference: bool) -> list[Field]:
+def _name(standing: Standing) -> Field:
+    return Field(standing.entry.name, standing.entry.name)
+
+
+def _place_fields(place: Place, task: Task, standing: Standing) -> list[Field]:
+    is_reference = standing.entry.name == task.reference
     scores = [score for score in place.scores.values() if score is not None]
     failed = len(scores) < len(place.scores)
     if not place.scores:
