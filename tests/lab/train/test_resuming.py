@@ -37,6 +37,16 @@ def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(tmp_path, when, changes
     assert train(tmp_path / "run", **changes) == expected
 
 
+def test_a_closed_terminal_does_not_cost_the_checkpoint_of_the_step(tmp_path):
+    def print_step(step, objective):
+        if step == SMALL["checkpoint_every"]:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        Trainer(Settings(**SMALL), tmp_path / "run").run(on_step=print_step)
+    assert Trainer.of_run(tmp_path / "run").step == SMALL["checkpoint_every"]
+
+
 def test_killed_without_warning(tmp_path):
     path = tmp_path / "run"
     flags = [*FLAGS, "--steps", "600"]
