@@ -1,7 +1,6 @@
 """The site in a browser, on a desktop and on a telephone: nothing is cut off at the right."""
 
 import http.server
-import shutil
 import threading
 from functools import partial
 from pathlib import Path
@@ -53,24 +52,6 @@ def site(tmp_path_factory):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("needs Debian's chromium and chromium-driver")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("headless", "no-sandbox", "disable-gpu", "hide-scrollbars", "no-first-run"):
-        options.add_argument(f"--{flag}")
-    for flag in ("background-networking", "component-update", "sync"):
-        options.add_argument(f"--disable-{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    with webdriver.Chrome(options, webdriver.ChromeService(driver)) as started:
-        yield started
 
 
 @pytest.mark.parametrize("width", [1280, 400])

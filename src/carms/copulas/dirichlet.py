@@ -80,7 +80,7 @@ class Dirichlet(Copula):
         return 1 - integer_power(x + 0.5, power) - integer_power(y + 0.5, power) + both_beyond
 
     def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
-        """By the CDF ``t^m``, ``m = N - 1``, of ``t = a^(1/m) + b^(1/m) - 1``.
+        """The lift by the CDF ``t^m``, ``m = N - 1``, of ``t = a^(1/m) + b^(1/m) - 1``.
 
         A rectangle has ``t`` at its upper corner, less by ``h`` and ``k`` at the next ones, and by
         both at the lower one. With ``h`` and ``k`` relative to ``t`` and ``s(x) = 1 - (1 - x)^m``

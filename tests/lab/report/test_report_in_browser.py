@@ -1,31 +1,9 @@
 """The page about runs, as a browser shows it."""
 
 import json
-import shutil
 
 import pytest
 from written_runs import write_hostile_page
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("needs Debian's chromium and chromium-driver")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"):
-        options.add_argument(f"--{flag}")
-    for flag in ("background-networking", "component-update", "sync"):
-        options.add_argument(f"--disable-{flag}")
-    options.add_argument("--window-size=1280,900")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(driver)
-    with webdriver.Chrome(options, service) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

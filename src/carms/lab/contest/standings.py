@@ -115,7 +115,7 @@ def _failures(entry: Entry, results: Mapping[Run, Result]) -> list[str]:
 
 
 def _median_seconds(runs: Sequence[Result]) -> float | None:
-    """Of a whole run: the machine may have been busy during some of them."""
+    """Median time of a whole run, because the machine may have been busy during some of them."""
     whole = [result.seconds for result in runs if not result.error]
     return statistics.median(whole) if whole else None
 
@@ -128,7 +128,7 @@ def _judged_by(task: Task, own: float, budget: float) -> int:
 
 
 def _scores(runs: Sequence[Result], judgements: int) -> Scores:
-    """By seed, after so many judgements; nothing if there were none."""
+    """Scores by seed after a number of judgements; empty if there were none."""
     if not judgements:
         return {}
     return {
