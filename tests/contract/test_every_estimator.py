@@ -42,6 +42,18 @@ def test_an_f_that_autograd_does_not_see_through(name):
         expectation(lambda z: z.argmax(-1).double().sum(-1), logits, name, samples=4)
 
 
+@pytest.mark.parametrize("name", carms.available())
+def test_samples_can_be_viewed_as_a_matrix(name):
+    """Many models begin with ``z.view(-1, D * C)``, which needs contiguous samples."""
+    categories = 2 if name in BINARY_ONLY else 3
+    logits = torch.randn(600, 2, categories, requires_grad=True)
+
+    def f(z):
+        return z.view(-1, 2 * categories).square().sum(-1).view(z.shape[:-2])
+
+    expectation(f, logits, name, samples=4).sum().backward()
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -4,11 +4,12 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number, real_number
+from carms.core.softmax import softmax
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
+from carms.estimators.families.softmax_slope import softmax_slope
 from carms.estimators.registry import register
-from carms.estimators.straight_through import softmax_slope
 
 __all__ = ["GappedStraightThrough"]
 
@@ -66,5 +67,5 @@ class GappedStraightThrough(HardSamples):
         below = still - still.amax(-1, keepdim=True)
         sampled = indices.unsqueeze(-1) == categories
         moved = torch.where(sampled, 0, below.clamp_max(-self.gap))
-        soft = (moved / self.temperature).softmax(-1)
+        soft = softmax(moved / self.temperature)
         return indices, softmax_slope(logits, soft) / self.temperature

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number, whole_number
+from carms.core.softmax import softmax
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
+from carms.estimators.families.softmax_slope import mean_softmax_slope
 from carms.estimators.registry import register
-from carms.estimators.straight_through import softmax_slope
 from carms.sampling.gumbel import exponentials, perturbed_given
 
 __all__ = ["GumbelRao", "Noise", "averaged_slope", "check_draws"]
@@ -46,8 +47,8 @@ def averaged_slope(logits: Tensor, probs: Tensor, indices: Tensor, noise: Noise)
     shape = noise.draws, *indices.shape, probs.shape[-1]
     times = exponentials(shape, probs, noise.generator)
     noisy = perturbed_given(probs.log(), indices.expand(shape[:-1]), times)
-    soft = (noisy / noise.temperature).softmax(-1)
-    return softmax_slope(logits, soft).mean(0) / noise.temperature
+    soft = softmax(noisy / noise.temperature)
+    return mean_softmax_slope(logits, soft) / noise.temperature
 
 
 @register("gr-mc")

@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number
+from carms.core.softmax import log_softmax, softmax
 from carms.estimators.families.relaxation import Relaxation
+from carms.estimators.families.softmax_slope import softmax_slope
 from carms.estimators.registry import register
-from carms.estimators.straight_through import softmax_slope
 from carms.sampling.gumbel import exponentials, perturbed
 
 __all__ = ["GumbelSoftmax", "StraightThroughGumbelSoftmax"]
@@ -45,8 +46,8 @@ class GumbelSoftmax(Relaxation):
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        noisy = self._noisy(logits.log_softmax(-1), generator)
-        return noisy.argmax(-1), (noisy / self.temperature).softmax(-1)
+        noisy = self._noisy(log_softmax(logits), generator)
+        return noisy.argmax(-1), softmax(noisy / self.temperature)
 
     def _noisy(self, log_probs: Tensor, generator: torch.Generator | None) -> Tensor:
         times = exponentials((self.samples, *log_probs.shape), log_probs, generator)
@@ -81,5 +82,5 @@ class StraightThroughGumbelSoftmax(GumbelSoftmax):
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         noisy = self._noisy(probs.log(), generator)
-        soft = (noisy / self.temperature).softmax(-1)
+        soft = softmax(noisy / self.temperature)
         return noisy.argmax(-1), softmax_slope(logits, soft) / self.temperature

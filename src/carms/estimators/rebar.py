@@ -9,6 +9,7 @@ from torch import Tensor
 from carms.core.checks.options import positive_number, real_number
 from carms.core.checks.tensors import holds
 from carms.core.dtypes import computing_dtype
+from carms.core.softmax import log_softmax, softmax
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
@@ -45,7 +46,7 @@ class RelaxedSample(NamedTuple):
         with torch.autocast(variables.logits.device.type, enabled=False):
             logits = variables.logits
             logits = leaf(logits.to(computing_dtype(logits.dtype)), variables)
-            log_probs = logits.log_softmax(-1)
+            log_probs = log_softmax(logits)
             times = exponentials((samples, *logits.shape), logits, generator)
             noisy = perturbed(log_probs, times)
             winner = noisy.argmax(-1)
@@ -78,7 +79,7 @@ class RelaxedSample(NamedTuple):
             learning: whether to keep the graph to the parameters of the control variate.
         """
         samples = len(fz)
-        score = self.hard - self.logits.detach().softmax(-1)
+        score = self.hard - softmax(self.logits.detach())
         rest = (fz.detach() - control)[..., None, None]
         (path,) = torch.autograd.grad(
             (self.soft, self.soft_given),
@@ -94,7 +95,7 @@ def _softmax(noisy: Tensor, temperature: Tensor) -> Tensor:
     """Softmax of ``noisy / temperature``, without a derivative where its square is infinite."""
     exists = noisy.detach() > -(torch.finfo(noisy.dtype).max ** 0.5)
     warm = torch.where(exists, noisy, 0) / temperature
-    return torch.where(exists, warm, -torch.inf).softmax(-1)
+    return softmax(torch.where(exists, warm, -torch.inf))
 
 
 @register("rebar")

@@ -4,11 +4,12 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number
+from carms.core.softmax import softmax
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
+from carms.estimators.families.softmax_slope import softmax_slope
 from carms.estimators.registry import register
-from carms.estimators.straight_through import softmax_slope
 
 __all__ = ["ReinMax", "midpoint"]
 
@@ -65,6 +66,6 @@ class ReinMax(HardSamples):
         indices = self._indices(probs, generator)
         still = logits.detach()
         below = still - still.amax(-1, keepdim=True)  # which no temperature makes overflow
-        middle = midpoint(indices, (below / self.temperature).softmax(-1))
+        middle = midpoint(indices, softmax(below / self.temperature))
         slope = 2 * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2
         return indices, slope

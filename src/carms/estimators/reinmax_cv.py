@@ -7,10 +7,10 @@ from carms.core.checks.options import positive_number, real_number
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
+from carms.estimators.families.softmax_slope import softmax_slope
 from carms.estimators.gumbel_rao import Noise, averaged_slope, check_draws
 from carms.estimators.registry import register
 from carms.estimators.reinmax import midpoint
-from carms.estimators.straight_through import softmax_slope
 
 __all__ = ["ReinMaxCV"]
 

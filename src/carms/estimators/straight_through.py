@@ -1,23 +1,13 @@
-"""The straight-through estimator, and the slope of a softmax that its relatives use."""
+"""The straight-through estimator."""
 
 import torch
 from torch import Tensor
 
-from carms.core.surrogate import zeros_with_gradient_of
 from carms.estimators.families.hard_samples import HardSamples
+from carms.estimators.families.softmax_slope import softmax_slope
 from carms.estimators.registry import register
 
-__all__ = ["StraightThrough", "softmax_slope"]
-
-
-def softmax_slope(logits: Tensor, probs: Tensor) -> Tensor:
-    """Zeros ``[..., C]`` whose derivative with respect to the logits is that of a softmax at the
-    point where it is ``probs``: ``diag(probs) - probs probs^T``.
-    """
-    probs = probs.detach()
-    exists = torch.where(probs > 0, logits, 0)
-    line = probs * (exists - (probs * exists).sum(-1, keepdim=True))
-    return zeros_with_gradient_of(line)
+__all__ = ["StraightThrough"]
 
 
 @register("straight-through")

@@ -28,7 +28,7 @@ class Relaxation(Estimator):
             indices, relaxed = self._reparameterise(wide, probs, generator)
             # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
             z = (
-                relaxed.clone()
+                relaxed.clone(memory_format=torch.contiguous_format)
                 if self.soft
                 else one_hot(indices, wide.shape[-1], wide.dtype) + relaxed
             )
