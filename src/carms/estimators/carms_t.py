@@ -175,6 +175,8 @@ class CarmsT(Estimator):
                 ratio = probs.new_ones(0, *probs.shape[:-1])
             else:
                 indices, ratio = self._coupling.draw_unchecked(probs, generator)
+            # In the order of samples and slopes, with which they are multiplied.
+            probs = probs.contiguous()
             origins = sources(indices, self.base, self.neighbours)
             changed = change_one(probs, origins, generator)
             weights = self._weights(changed.accepted.to(probs.dtype))

@@ -74,10 +74,12 @@ def trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
         z: ``[N, *batch, D, C]``, one-hot; i is the category of sample n.
         slopes: ``h [N, *batch, D, C]``, derivatives of ``f`` there.
     """
-    own = (z * slopes).sum(-1)
-    mean = (probs * slopes).sum(-1)
-    chosen = ((own - mean).unsqueeze(-1) * z).sum(0)
-    rest = slopes.sum(0).sub_(own.sum(0).unsqueeze(-1))
+    # The same as 1/2 [(h_i - p h) (e_i - p) + p * (h - p h)], whose second part needs the mean of
+    # the slopes only. A product with ones adds up short rows faster than a sum.
+    centred, ones = z - probs, probs.new_ones(probs.shape[-1])
+    chosen = (((centred * slopes) @ ones).unsqueeze(-1) * centred).sum(0)
+    total = slopes.sum(0)
+    rest = total - ((probs * total) @ ones).unsqueeze(-1)
     return chosen.addcmul_(probs, rest).div_(2 * len(z))
 
 
