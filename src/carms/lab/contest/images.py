@@ -21,7 +21,13 @@ JUDGED, BOUND_SAMPLES = 500, 10
 
 
 def image_task(
-    name: str, title: str, settings: Settings, rates: tuple[float, ...], every: int, seeds: int
+    name: str,
+    title: str,
+    settings: Settings,
+    rates: tuple[float, ...],
+    every: int,
+    seeds: int,
+    trials: int,
 ) -> Task:
     """The task of training a model of images.
 
@@ -32,6 +38,7 @@ def image_task(
         rates: to choose from.
         every: steps between two judgements.
         seeds: number of runs.
+        trials: number of trial runs at each rate.
     """
     budget = settings.samples_of("loorf")
 
@@ -54,6 +61,7 @@ def image_task(
         judge_every=every,
         seeds=seeds,
         evaluations=budget,
+        trials=trials,
         entries=entries,
         start=start,
         dataset="" if settings.dataset == "digits" else settings.dataset,

@@ -7,7 +7,6 @@ from carms.lab.contest.task import Task
 
 __all__ = ["chosen_rates", "expected_runs", "missing_runs"]
 
-TRIALS = 2
 # Seeds of trials, apart from those of final runs.
 FIRST_TRIAL_SEED = 1000
 
@@ -15,7 +14,7 @@ FIRST_TRIAL_SEED = 1000
 def expected_runs(task: Task) -> int:
     """The number of runs of a task, if every entry has a rate that works."""
     entries = [entry for entry in task.entries() if not entry.reason]
-    return len(entries) * (len(task.rates) * TRIALS + task.seeds)
+    return len(entries) * (len(task.rates) * task.trials + task.seeds)
 
 
 def missing_runs(task: Task, results: Mapping[Run, Result]) -> list[Run]:
@@ -56,7 +55,7 @@ def chosen_rates(task: Task, results: Mapping[Run, Result]) -> dict[str, float |
 def _trials(task: Task) -> list[Run]:
     return [
         Run("trial", entry.name, rate, FIRST_TRIAL_SEED + k)
-        for k in range(TRIALS)
+        for k in range(task.trials)
         for entry in task.entries()
         if not entry.reason
         for rate in task.rates

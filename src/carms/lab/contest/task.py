@@ -74,6 +74,7 @@ class Task:
         evaluations: of ``f`` for a gradient, the budget of every entry.
         entries: gives all estimators, also those that cannot take part.
         start: makes a learner from an entry, a rate and a seed.
+        trials: number of trial runs of an entry at each rate.
         reference: the entry with which all others are compared.
         dataset: images that have to be on this machine; empty if none.
     """
@@ -89,6 +90,7 @@ class Task:
     evaluations: int
     entries: Callable[[], Sequence[Entry]]
     start: Callable[[Entry, float, int], Learner]
+    trials: int = 2
     reference: str = "loorf"
     dataset: str = ""
 

@@ -21,6 +21,7 @@ _IMAGE_TASKS = (
         RATES,
         every=100,
         seeds=10,
+        trials=2,
     ),
     image_task(
         "digits-binary",
@@ -29,6 +30,7 @@ _IMAGE_TASKS = (
         RATES,
         every=100,
         seeds=10,
+        trials=2,
     ),
     image_task(
         "mnist-linear",
@@ -37,6 +39,7 @@ _IMAGE_TASKS = (
         RATES,
         every=1000,
         seeds=5,
+        trials=1,
     ),
     image_task(
         "mnist-nonlinear",
@@ -45,6 +48,7 @@ _IMAGE_TASKS = (
         RATES,
         every=1000,
         seeds=5,
+        trials=1,
     ),
     image_task(
         "mnist-complete",
@@ -53,6 +57,7 @@ _IMAGE_TASKS = (
         RATES,
         every=1000,
         seeds=5,
+        trials=1,
     ),
 )
 _ORDER = ["features", "routing", "control", "digits", "digits-binary", "rollouts"]
