@@ -7,6 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.tensors import check_memory
 from carms.core.memo import constant
+from carms.core.products import exact_product
 
 __all__ = ["check_pairs", "pair_index", "take_pairs", "weights_from_pairs"]
 
@@ -52,5 +53,5 @@ def weights_from_pairs(pair_terms: Tensor, count: int) -> Tensor:
         tensor([  11.,   99., -110.])
     """
     incidence = _incidence(count, pair_terms.dtype, pair_terms.device)
-    weights: Tensor = incidence @ pair_terms.unsqueeze(-1).flatten(1)
+    weights = exact_product(incidence, pair_terms.unsqueeze(-1).flatten(1))
     return weights.view(count, *pair_terms.shape[1:])

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.tensors import check_memory
 from carms.core.distinct import distinct
+from carms.core.dtypes import precise_dtype
 from carms.core.means import less_mean
 from carms.core.memo import constant
 from carms.core.pairs import pair_index
@@ -87,7 +88,10 @@ class Arsm(Direct):
         categories = w.shape[-1]
         _, swap_of = _swaps(categories, w.device)
         values = less_mean(self._all_values(draw, fz)[:, swap_of], dim=1)
-        gradient = torch.einsum("ncj...d,n...dj->...dc", values, (1 - categories * w).to(fz.dtype))
+        # In double precision, since a GPU may round products in single precision.
+        wide = precise_dtype(w.device)
+        weights = (1 - categories * w).to(wide)
+        gradient = torch.einsum("ncj...d,n...dj->...dc", values.to(wide), weights).to(fz.dtype)
         # The gradient of a certain variable is zero: leave out the noise around it.
         return gradient * possible / (categories * self.samples)
 

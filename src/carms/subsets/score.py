@@ -10,6 +10,7 @@ items outside, and not a sum over its k! orders.
 import torch
 from torch import Tensor
 
+from carms.core.products import exact_product
 from carms.estimators.families.arrivals import arrivals
 
 __all__ = ["log_prob", "outside", "score"]
@@ -64,7 +65,7 @@ def member_scores(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
     weight = (arrived.sum(-1) + log_weight).softmax(-1)
     # The derivative of log(1 - e^-x) with respect to log x is x / (e^x - 1). Near 0 it is 1.
     late = torch.where(x < 1e-13, 1, x.clamp_max(1e4) * torch.expm1(-arrived))
-    return (weight.unsqueeze(-2) @ late).squeeze(-2)
+    return exact_product(weight.unsqueeze(-2), late).squeeze(-2)
 
 
 def outside(logits: Tensor, items: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from carms.core.dtypes import plain_numerics
+from carms.core.products import exact_product
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
 
@@ -52,4 +53,4 @@ def own_values(fz: Tensor, terms: Tensor | None) -> Tensor:
     """Values by which each variable is judged: ``[N, *batch, D]``, the sums of the terms that
     depend on it; without terms ``[N, *batch, 1]``, the values themselves for all variables.
     """
-    return fz.unsqueeze(-1) if terms is None else fz @ terms.detach().to(fz)
+    return fz.unsqueeze(-1) if terms is None else exact_product(fz, terms.detach().to(fz))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.core.pairs import take_pairs, weights_from_pairs
+from carms.core.products import exact_product
 
 __all__ = ["Memory", "base_and_terms", "sources", "trapezoid"]
 
@@ -77,9 +78,9 @@ def trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
     # The same as 1/2 [(h_i - p h) (e_i - p) + p * (h - p h)], whose second part needs the mean of
     # the slopes only. A product with ones adds up short rows faster than a sum.
     centred, ones = z - probs, probs.new_ones(probs.shape[-1])
-    chosen = (((centred * slopes) @ ones).unsqueeze(-1) * centred).sum(0)
+    chosen = (exact_product(centred * slopes, ones).unsqueeze(-1) * centred).sum(0)
     total = slopes.sum(0)
-    rest = total - ((probs * total) @ ones).unsqueeze(-1)
+    rest = total - exact_product(probs * total, ones).unsqueeze(-1)
     return chosen.addcmul_(probs, rest).div_(2 * len(z))
 
 
