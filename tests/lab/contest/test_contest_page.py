@@ -25,7 +25,7 @@ def made_up_results(scores, seconds):
         for rate in TASK.rates:
             for seed in (1000, 1001):
                 quality = -abs(rate - 2)
-                results.append(Result(Run("trial", name, rate, seed), 1.0, (quality,) * 3))
+                results.append(Result(Run("trial", name, rate, seed), 1.0, (quality,)))
         for seed, last in enumerate(own):
             run = Run("final", name, 2.0, seed)
             failed = last is None
@@ -68,11 +68,41 @@ def test_a_slow_entry_is_judged_earlier_at_equal_time(standings):
     assert bad.at_time.scores == bad.at_steps.scores
 
 
-def test_an_entry_that_was_not_judged_in_time_is_not_compared_at_equal_time():
+def test_an_entry_that_was_not_judged_in_time_is_last_at_equal_time():
     found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": 60.0}))
     good = next(each for each in found if each.entry.name == "good")
-    assert (good.at_time.scores, good.at_time.rank) == ({}, None)
-    assert good.at_steps.rank is not None
+    assert set(good.at_time.scores.values()) == {None}
+    assert (good.at_time.rank.place, good.at_steps.rank.place) == (3, 1)
+    at_time, _ = task_sheets(TASK, found)
+    (row,) = (row for row in at_time.rows if row[0].text == "good")
+    assert row[2].text == "not judged in time"
+
+
+def test_an_entry_that_fails_later_has_its_score_at_equal_time():
+    results = made_up_results(SCORES, SECONDS)
+    run = Run("final", "good", 2.0, 0)
+    results[run] = replace(results[run], scores=(1.0, 2.0), error="diverged: at step 5")
+    good = next(each for each in make_standings(TASK, results) if each.entry.name == "good")
+    assert good.at_time.scores[0] == 1.0
+    assert good.at_steps.scores[0] is None
+
+
+@pytest.mark.parametrize("kind", ["trial", "final"])
+def test_an_entry_that_always_fails_is_last_and_counted(kind):
+    results = {
+        run: replace(result, scores=(), error="diverged: at step 1")
+        if (run.estimator, run.kind) == ("bad", kind)
+        else result
+        for run, result in made_up_results(SCORES, SECONDS).items()
+        if kind == "final" or (run.estimator, run.kind) != ("bad", "final")
+    }
+    found = make_standings(TASK, results)
+    bad = next(each for each in found if each.entry.name == "bad")
+    for moment, place in (("at_time", bad.at_time), ("at_steps", bad.at_steps)):
+        assert place.rank.place == 3  # shared with the one that fails with some seeds
+        sheet = summary_sheet([TASK], {TASK.name: found}, moment)
+        (row,) = (row for row in sheet.rows if row[0].text == "bad")
+        assert [field.text for field in row[1:5]] == ["0", "0", "0", "1"]
 
 
 def test_ranks_have_failures_last(standings):
@@ -109,6 +139,20 @@ def test_only_seeds_that_all_have_are_ranked():
     # The failure with seed 5 is among what is left out.
     assert found["lost"].at_steps.rank.place == 1
     assert found["good"].at_steps.lead.seeds == 5
+
+
+def test_an_entry_with_few_seeds_leaves_the_ranks_of_the_others_alone():
+    results = made_up_results({**SCORES, "bad": SCORES["bad"][:1]}, SECONDS)
+    found = {each.entry.name: each for each in make_standings(TASK, results)}
+    assert found["bad"].at_steps.rank is None
+    assert found["lost"].at_steps.rank.place == 3
+
+
+def test_a_rate_at_the_end_of_those_tried_is_marked():
+    task = replace(TASK, rates=(1.0, 2.0))
+    results = {run: each for run, each in made_up_results(SCORES, SECONDS).items() if run.rate < 3}
+    _, at_steps = task_sheets(task, make_standings(task, results))
+    assert at_steps.rows[0][2].text == "2 (highest)"
 
 
 def test_without_the_reference_nothing_is_compared():

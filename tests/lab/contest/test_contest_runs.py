@@ -84,6 +84,24 @@ def test_an_error_of_a_step_is_a_result(error):
     assert train(replace(TASK, start=Failing), Run("final", "loorf", 1.0, 0)).error
 
 
+def test_a_machine_without_memory_is_no_result():
+    class Large(MadeUp):
+        def step(self):
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    with pytest.raises(RuntimeError, match="allocate memory"):
+        train(replace(TASK, start=Large), Run("final", "loorf", 1.0, 0))
+
+
+def test_a_judgement_that_is_not_a_number_is_a_failure():
+    class Undefined(MadeUp):
+        def judge(self):
+            return Judged(1.0, float("nan"))
+
+    found = train(replace(TASK, start=Undefined), Run("final", "loorf", 1.0, 0))
+    assert found.error.startswith("diverged: the judgement is")
+
+
 def test_results_are_read_as_they_were_written(tmp_path):
     path = tmp_path / "made-up.csv"
     assert read_results(path, TASK) == {}
@@ -103,8 +121,25 @@ def test_a_file_of_another_version_of_a_task_is_refused(tmp_path):
     add_result(path, TASK, Result(Run("final", "loorf", 1.0, 0), 1.0, (1.0, 2.0, 3.0)))
     with pytest.raises(ValueError, match="another version of the task"):
         read_results(path, replace(TASK, judge_every=3))
-    path.write_text(path.read_text().replace(",1,,", ",much,,"))
-    with pytest.raises(ValueError, match=r"made-up.csv is damaged: could not convert .* 'much'"):
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("final,loorf,1,0,much,,1,2,3", "could not convert string to float: 'much'"),
+        ("final,loorf,1,0,1,,1,2", "it does not have 9 fields"),
+        ("final,loorf,1,0,1,,1,2,3,4", "it does not have 9 fields"),
+        ("final,loorf,1,0,1,,1,,3", "there are scores of the steps 2, 6"),
+        ("trial,loorf,1,0,1,,1,,", "there are scores of the steps 2"),
+        ("final,loorf,1,0,1,,1,nan,3", r"a score is not a number: \(1.0, nan, 3.0\)"),
+        ("last,loorf,1,0,1,,1,2,3", "a run is a trial or final, got 'last'"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_line(tmp_path, line, message):
+    path = tmp_path / "made-up.csv"
+    good = "trial,loorf,1,1000,1,,,,3"
+    path.write_text(f"kind,estimator,rate,seed,seconds,error,2,4,6\n{good}\n{line}\n")
+    with pytest.raises(ValueError, match=f"made-up.csv is damaged in line 3: {message}"):
         read_results(path, TASK)
 
 

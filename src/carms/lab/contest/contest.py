@@ -36,9 +36,12 @@ class Contest:
         return [TASKS[name] for name in self.standings]
 
     def summaries(self) -> list[Sheet]:
-        """Tables over all tasks, at equal time and at equal steps, if anything is compared."""
+        """Tables over the tasks with categories, at equal time and at equal steps, if anything is
+        compared. Subsets and sequences have other estimators, some by the same name.
+        """
+        tasks = [task for task in self.begun if task.choices == "categories"]
         sheets = [
-            summary_sheet(self.begun, self.standings, moment) for moment in ("at_time", "at_steps")
+            summary_sheet(tasks, self.standings, moment) for moment in ("at_time", "at_steps")
         ]
         return [sheet for sheet in sheets if sheet.rows]
 

@@ -88,4 +88,6 @@ FEATURES = Task(
     evaluations=SAMPLES,
     entries=_entries,
     start=_start,
+    trials=5,
+    choices="subsets",
 )

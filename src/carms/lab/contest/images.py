@@ -54,7 +54,8 @@ def image_task(
     return Task(
         name=name,
         title=title,
-        measure="bound of the log likelihood of test images, nats",
+        measure=f"bound of the log likelihood of {JUDGED} test images by {BOUND_SAMPLES} samples, "
+        "nats",
         higher_wins=True,
         rates=rates,
         steps=settings.steps,

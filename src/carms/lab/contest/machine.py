@@ -6,6 +6,7 @@ import platform
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 
 import carms
 from carms.lab.runs.writing import write_atomically
@@ -17,10 +18,12 @@ _NAME = "machines.json"
 
 def note_machine(folder: Path) -> None:
     """Add this machine to the list of those on which the contest ran, if it is new."""
-    known = noted_machines(folder)
-    if (here := _description()) not in known:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / _NAME, (json.dumps([*known, here], indent=2) + "\n").encode())
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "machines.lock"):
+        known = noted_machines(folder)
+        if (here := _description()) not in known:
+            text = json.dumps([*known, here], indent=2) + "\n"
+            write_atomically(folder / _NAME, text.encode())
 
 
 def noted_machines(folder: Path) -> list[str]:

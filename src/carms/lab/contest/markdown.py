@@ -20,8 +20,8 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
     """
     parts = [
         "# The contest\n",
-        "Which estimator trains best? Every estimator on the same tasks, with equal evaluations of "
-        "`f` for a step, at equal time and at equal steps.\n",
+        "Which estimator trains best? Every estimator that applies to a task, within a budget of "
+        "evaluations of `f` for a step, at equal time and at equal steps.\n",
         f"    carms sweep contest --out {contest.folder}\n    {command}\n",
         *map(to_markdown, contest.summaries()),
         f"![Score against processor time, a panel for each task]({picture})\n" if picture else "",
@@ -41,7 +41,8 @@ def _section(contest: Contest, task: Task) -> str:
         f"## {task.name}\n",
         *map(to_markdown, contest.sheets(task)),
         f"{task.steps:,} steps, {task.evaluations} evaluations of `f` for a step, rates "
-        f"{', '.join(f'{rate:g}' for rate in task.rates)}.\n",
+        f"{', '.join(f'{rate:g}' for rate in task.rates)}, {task.trials} trials of each rate, "
+        f"{task.seeds} seeds.\n",
     ]
     for title, found in (
         ("Not applicable", contest.not_applicable(task)),

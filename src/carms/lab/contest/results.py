@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,21 +55,24 @@ def results_path(folder: Path, task: Task) -> Path:
 
 
 def read_results(path: Path, task: Task) -> dict[Run, Result]:
-    """All runs that ended, of those that the task has now; none if there is no file."""
+    """All runs that ended; none if there is no file."""
     if not path.exists():
         return {}
     with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+        reader = csv.DictReader(file)
+        rows, columns = list(reader), list(reader.fieldnames or ())
     steps = [str(step) for step in task.judged_steps]
-    if rows and list(rows[0]) != [*_COLUMNS, *steps]:
+    if columns != [*_COLUMNS, *steps]:
         raise ValueError(
-            f"{path} has the columns {', '.join(rows[0])}, expected "
+            f"{path} has the columns {', '.join(columns)}, expected "
             f"{', '.join([*_COLUMNS, *steps])}: it is of another version of the task"
         )
-    try:
-        found = [_result(row, steps) for row in rows]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    found = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append(_result(row, steps))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged in line {line}: {error}") from error
     return {result.run: result for result in found}
 
 
@@ -81,9 +85,20 @@ def add_result(path: Path, task: Task, result: Result) -> None:
 
 
 def _result(row: dict[str, str], steps: list[str]) -> Result:
+    if None in row or None in row.values():
+        raise ValueError(f"it does not have {len(_COLUMNS) + len(steps)} fields")
     kind: Kind = "trial" if row["kind"] == "trial" else "final"
+    if row["kind"] != kind:
+        raise ValueError(f"a run is a trial or final, got {row['kind']!r}")
     run = Run(kind, row["estimator"], float(row["rate"]), int(row["seed"]))
-    scores = tuple(float(row[step]) for step in steps if row[step])
+    # A trial has its last score alone, and a run that failed has none after that.
+    filled = [step for step in steps if row[step]]
+    wanted = steps[-1:] if kind == "trial" else steps
+    if filled != wanted and not (row["error"] and filled == wanted[: len(filled)]):
+        raise ValueError(f"there are scores of the steps {', '.join(filled) or 'none'}")
+    scores = tuple(float(row[step]) for step in filled)
+    if not all(map(math.isfinite, scores)):
+        raise ValueError(f"a score is not a number: {scores}")
     return Result(run, float(row["seconds"]), scores, row["error"])
 
 

@@ -11,23 +11,27 @@ RULES = {
     f"samples need more, it takes part with up to {OVERDRAFT} times the budget, but is compared at "
     "equal time only.",
     "Rates": "Each entry has the best of three rates of Adam, by the mean validation score of "
-    "trial runs with other seeds: two, or one on MNIST. A rate that fails in a trial is out.",
+    "trial runs with other seeds after all steps. A rate that fails in a trial is out. A rate at "
+    "an end of the three is marked: a better one may lie beyond.",
     "Runs": "The same seed gives every entry the same first weights, and examples in the same "
-    "order. At every judgement the model with the best validation score so far counts (early "
-    "stopping); its score on test examples is recorded. A run that diverges has no score and ranks "
-    "last.",
+    "order; images are binarised anew for each entry. At every judgement the model with the best "
+    "validation score so far counts (early stopping); its score on test examples is recorded. A "
+    "run that diverges has no score and ranks last.",
     "Equal steps": "The score after all steps.",
     "Equal time": "The score at the moment when the reference has made all its steps, in processor "
     "time of training steps on one thread, by the last judgement before that moment: nothing is "
-    "interpolated. The time of an entry is the median over its runs, which take turns with those "
-    "of the others. An entry whose time is below 1 ended earlier and is judged by its last step.",
+    "interpolated, which favours the reference by up to one judgement. The time of an entry is the "
+    "median over its runs, which take turns with those of the others. An entry whose time is below "
+    "1 ended earlier and is judged by its last step.",
     "Lead": "Mean over seeds of the difference to the reference with the same seed, positive if "
     f"better, with a bootstrap interval of {LEVEL:.0%} ({RESAMPLES:,} resamples of the seeds), "
     "expanded for few seeds as in T. Hesterberg (2015), What teachers should know about the "
     "bootstrap.",
     "Verdict": f"Better or worse if the interval leaves out zero and there are at least "
-    f"{LEAST_SEEDS} seeds; otherwise not distinguishable. Each interval stands alone: of twenty "
-    "entries that equal the reference, one is expected to be called better or worse by chance.",
+    f"{LEAST_SEEDS} seeds; otherwise not distinguishable. Each interval stands alone: of "
+    "entries that equal the reference, about one in eighteen is called better or worse by chance "
+    "with ten seeds, and one in twelve with five. That is given the rates: the chance in their "
+    "choice is not in the interval.",
     "Rank": "By the mean score over the seeds that all entries have, with the places that it takes "
     f"in {LEVEL:.0%} of the resamples.",
     "Score": "Mean and standard deviation over seeds.",

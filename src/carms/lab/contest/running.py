@@ -29,10 +29,16 @@ def train(task: Task, run: Run) -> Result:
             if not math.isfinite(value):
                 raise FloatingPointError(f"the objective is {value} at step {step}")
             if step % task.judge_every == 0:
-                best.append(_better(task, learner.judge(), *best[-1:]))
+                judged = learner.judge()
+                if not all(map(math.isfinite, judged)):
+                    raise FloatingPointError(f"the judgement is {judged} at step {step}")
+                best.append(_better(task, judged, *best[-1:]))
     except FloatingPointError as problem:
         error = f"diverged: {problem}"
     except (ValueError, RuntimeError) as problem:
+        if "memory" in str(problem):
+            # A fault of the machine, and not of the estimator: to be tried again.
+            raise
         error = f"{type(problem).__name__}: {problem}"
     if run.kind == "trial":
         scores = [judged.validation for judged in best[-1:]]

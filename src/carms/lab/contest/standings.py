@@ -8,13 +8,19 @@ import torch
 
 from carms.lab.contest.plan import chosen_rates
 from carms.lab.contest.results import Result, Run
-from carms.lab.contest.statistics import Difference, Rank, paired_difference, ranks
+from carms.lab.contest.statistics import (
+    LEAST_SEEDS,
+    Difference,
+    Rank,
+    paired_difference,
+    ranks,
+)
 from carms.lab.contest.task import Entry, Task
 
 __all__ = ["Place", "Standing", "curve", "make_standings"]
 
 Scores = dict[int, float | None]
-"""Score by seed; None if the run failed."""
+"""Score by seed; None if the run failed, or was not judged in time."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +69,19 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
     seconds = {name: _median_seconds(runs) for name, runs in finals.items()}
     budget = seconds[task.reference]
     by_steps, by_time = dict[str, Scores](), dict[str, Scores]()
+    seeds = [result.run.seed for result in finals[task.reference]]
     for entry in entries:
         runs, own = finals[entry.name], seconds[entry.name]
+        if entry.name in rates and rates[entry.name] is None:
+            # It failed at every rate in trials, which counts as a failure with every seed.
+            at_end = in_time = dict.fromkeys(seeds)
+        else:
+            at_end = _scores(runs, len(task.judged_steps))
+            in_time = _scores(runs, _judged_by(task, own, budget) if own and budget else 0)
         if entry.evaluations <= task.evaluations:
-            by_steps[entry.name] = _scores(runs, len(task.judged_steps))
-        if own and budget:
-            by_time[entry.name] = _scores(runs, _judged_by(task, own, budget))
+            by_steps[entry.name] = at_end
+        if budget:
+            by_time[entry.name] = in_time
     at_steps, at_time = _places(task, by_steps), _places(task, by_time)
     return [
         Standing(
@@ -128,30 +141,36 @@ def _judged_by(task: Task, own: float, budget: float) -> int:
 
 
 def _scores(runs: Sequence[Result], judgements: int) -> Scores:
-    """Scores by seed after a number of judgements; empty if there were none."""
-    if not judgements:
-        return {}
+    """Scores by seed after a number of judgements; None if it was not judged so often."""
     return {
-        result.run.seed: None if result.error else result.scores[judgements - 1]
+        result.run.seed: result.scores[judgements - 1]
+        if 0 < judgements <= len(result.scores)
+        else None
         for result in sorted(runs, key=lambda result: result.run.seed)
     }
 
 
 def _places(task: Task, scores: Mapping[str, Scores]) -> dict[str, Place]:
-    """Compare all that have scores, on the seeds that all of them have."""
+    """Compare all that have scores, and rank those with enough seeds on the seeds of all these."""
     scores = {name: own for name, own in scores.items() if own}
     if not scores or task.reference not in scores:
         return {name: Place(own) for name, own in scores.items()}
-    common = sorted(set.intersection(*(set(own) for own in scores.values())))
-    places: list[Rank] | list[None] = [None] * len(scores)
-    if common:
-        table = [[_signed(task, own[seed]) for seed in common] for own in scores.values()]
-        places = ranks(torch.tensor(table))
     reference = scores[task.reference]
+    found = _ranks(task, {n: own for n, own in scores.items() if len(own) >= LEAST_SEEDS})
     return {
-        name: Place(own, None if name == task.reference else _lead(task, own, reference), place)
-        for (name, own), place in zip(scores.items(), places, strict=True)
+        name: Place(
+            own, None if name == task.reference else _lead(task, own, reference), found.get(name)
+        )
+        for name, own in scores.items()
     }
+
+
+def _ranks(task: Task, scores: Mapping[str, Scores]) -> dict[str, Rank]:
+    common = set.intersection(*(set(own) for own in scores.values())) if scores else set()
+    if len(common) < LEAST_SEEDS:
+        return {}
+    table = [[_signed(task, own[seed]) for seed in sorted(common)] for own in scores.values()]
+    return dict(zip(scores, ranks(torch.tensor(table)), strict=True))
 
 
 def _lead(task: Task, own: Scores, reference: Scores) -> Difference | None:

@@ -67,9 +67,7 @@ def paired_difference(leads: Tensor) -> Difference:
     mean = leads.mean().item()
     if seeds < 2:
         return Difference(mean, -torch.inf, torch.inf, seeds)
-    special = needed("scipy.special")
-    spread = (seeds / (seeds - 1)) ** 0.5 * special.stdtrit(seeds - 1, (1 + LEVEL) / 2)
-    tail = float(special.ndtr(-spread))
+    tail = _tail(seeds)
     means = leads[_resamples(seeds)].mean(-1)
     # A mean that is zero but for rounding tells nothing apart.
     means = torch.where(means.abs() < 1e-12 * leads.abs().max(), 0.0, means)
@@ -80,6 +78,7 @@ def paired_difference(leads: Tensor) -> Difference:
 def ranks(scores: Tensor) -> list[Rank]:
     """Ranks of entries by their mean scores ``[entries, seeds]``, of which the highest is best.
 
+    Their intervals are expanded for few seeds like those of ``paired_difference``.
     Equal means share the better place; a failed run has the score minus infinity.
 
     Examples:
@@ -89,11 +88,19 @@ def ranks(scores: Tensor) -> list[Rank]:
     scores = scores.double()
     resampled = scores[:, _resamples(scores.shape[1])].mean(-1)
     places = torch.stack([1 + (resampled > own).sum(0) for own in resampled]).double()
-    outer = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
+    tail = _tail(scores.shape[1])
+    outer = torch.tensor([tail, 1 - tail], dtype=torch.float64)
     low, high = places.quantile(outer, dim=1, interpolation="nearest").long().tolist()
     means = scores.mean(-1)
     own = [1 + int((means > mean).sum()) for mean in means]
     return [Rank(*each) for each in zip(own, low, high, strict=True)]
+
+
+def _tail(count: int) -> float:
+    """The share of resamples beyond each end of an interval, less than 2.5 % for few values."""
+    special = needed("scipy.special")
+    spread = (count / (count - 1)) ** 0.5 * special.stdtrit(count - 1, (1 + LEVEL) / 2)
+    return float(special.ndtr(-spread))
 
 
 def _resamples(count: int) -> Tensor:

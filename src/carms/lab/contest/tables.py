@@ -31,7 +31,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
         [
             _name(each),
             _number(each.entry.evaluations, "{:.3g}"),
-            _number(each.rate, "{:g}"),
+            _rate(each, task),
             _seeds(each),
             *_place_fields(each.at_steps, task, each),
         ]
@@ -68,7 +68,7 @@ def summary_sheet(
     titles = {"at_steps": "equal steps", "at_time": "equal time"}
     headings = ["estimator", "better", "not distinguishable", "worse", "failed"]
     headings += [f"rank: {task.name}" for task in compared]
-    return Sheet(f"All tasks at {titles[moment]}", headings, rows)
+    return Sheet(f"All tasks with categorical variables at {titles[moment]}", headings, rows)
 
 
 def _verdicts(places: Mapping[str, Place]) -> Counter[str]:
@@ -96,6 +96,15 @@ def _order(standing: Standing) -> tuple[float, float, str]:
     return time, steps, standing.entry.name
 
 
+def _rate(standing: Standing, task: Task) -> Field:
+    """The rate, and whether it is at an end of those that were tried."""
+    rate = standing.rate
+    if rate is None:
+        return _NOTHING
+    ends = {min(task.rates): " (lowest)", max(task.rates): " (highest)"}
+    return Field(f"{rate:g}{ends.get(rate, '')}", rate, number=True)
+
+
 def _seeds(standing: Standing) -> Field:
     failed = sum(bool(result.error) for result in standing.results)
     total = len(standing.results)
@@ -115,7 +124,8 @@ def _place_fields(place: Place, task: Task, standing: Standing) -> list[Field]:
     if not place.scores:
         return [_NOTHING] * 4
     if failed:
-        return [Field("failed"), _NOTHING, Field("failed"), _rank(place)]
+        word = "failed" if standing.failures else "not judged in time"
+        return [Field(word), _NOTHING, Field(word), _rank(place)]
     mean = statistics.mean(scores)
     spread = f" ± {statistics.stdev(scores):.2g}" if len(scores) > 1 else ""
     score = Field(f"{mean:.4g}{spread}", mean, number=True)

@@ -76,6 +76,7 @@ class Task:
         start: makes a learner from an entry, a rate and a seed.
         trials: number of trial runs of an entry at each rate.
         reference: the entry with which all others are compared.
+        choices: what is chosen: categories, subsets or sequences, each with its own estimators.
         dataset: images that have to be on this machine; empty if none.
     """
 
@@ -92,6 +93,7 @@ class Task:
     start: Callable[[Entry, float, int], Learner]
     trials: int = 2
     reference: str = "loorf"
+    choices: str = "categories"
     dataset: str = ""
 
     @property
