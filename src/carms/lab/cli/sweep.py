@@ -28,8 +28,9 @@ class Sweep:
     started at any time.
 
     Attributes:
-        grid: paper-vae, paper-complete, or a TOML file whose lists are tried in every combination;
-            contest for every estimator on every task of the contest, contest/TASK for one task
+        grid: paper-vae, paper-complete, short-vae (the rows of paper-vae with 100,000 steps), or a
+            TOML file whose lists are tried in every combination; contest for every estimator on
+            every task of the contest, contest/TASK for one task
         out: directory under which each run gets its own (required, except for --dry-run)
         dry_run: list what there is to do, and how long it will take, and train nothing
         workers: number of processes on this machine (default: the number of cores)

@@ -19,17 +19,24 @@ _PAPER: dict[str, Any] = {
     "seed": [0, 1, 2, 3, 4],
 }
 _MNISTS = ["dynamic-mnist", "fashion-mnist"]
+_ROWS: dict[str, Any] = {"dataset": [*_MNISTS, "omniglot"], "network": ["linear", "nonlinear"]}
 NAMED: dict[str, list[dict[str, Any]]] = {
-    "paper-vae": [
-        {"dataset": [*_MNISTS, "omniglot"], "network": ["linear", "nonlinear"], **_PAPER}
-    ],
+    "paper-vae": [{**_ROWS, **_PAPER}],
     "paper-complete": [
         {"task": "complete", "dataset": _MNISTS, **_PAPER},
         # The upper half of an image that is mirrored at its diagonal is another one.
         {"task": "complete", "dataset": "omniglot", "upright": False, **_PAPER},
     ],
+    "short-vae": [
+        {
+            **_ROWS,
+            "categories": _PAPER["categories"],
+            "estimator": ["loorf", "carms-i", "carms-s", "carms-t"],
+            "steps": 100_000,
+        }
+    ],
 }
-"""The grids of the paper's tables."""
+"""The grids of the paper's tables, and its first table again at a tenth of the steps."""
 
 # The largest number of runs of a grid, and of bytes of its file: parsing a key of n parts takes
 # memory of n^2.
