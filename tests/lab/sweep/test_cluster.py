@@ -9,6 +9,8 @@ import sys
 import pytest
 from small_grids import checkpoints, outcomes, sweep, wait_for, write_grid
 
+from carms.lab.contest.results import read_results
+from carms.lab.contest.tasks import TASKS
 from carms.lab.sweep.cluster import on_ray
 from carms.lab.sweep.jobs import train_run
 
@@ -40,6 +42,38 @@ def test_ray_gives_the_same(tmp_path, expected, cluster):
     done = sweep(grid, "--out", out, "--ray", made.address)
     assert "all 4 runs are finished" in done.stdout
     assert outcomes(out) == expected
+
+
+def test_runs_of_the_contest_share_a_file(tmp_path, cluster):
+    """Each of two nodes trains a run, and both write into the file of the task."""
+    made, _ = cluster
+    path = tmp_path / "routing.csv"
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_RUNS, made.address, path],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.stdout == "None\nNone\n", done.stderr
+    found = read_results(path, TASKS["routing"])
+    assert sorted(run.rate for run in found) == [0.003, 0.01]
+    assert all(result.scores[-1] < result.scores[0] for result in found.values())
+
+
+TWO_RUNS = """
+import sys
+from functools import partial
+from pathlib import Path
+from carms.lab.contest.results import Run
+from carms.lab.contest.running import work
+from carms.lab.sweep.cluster import on_ray
+from carms.lab.sweep.jobs import Job
+address, path = sys.argv[1], Path(sys.argv[2])
+jobs = [Job(Run("final", "straight-through", rate, 0), path) for rate in (0.003, 0.01)]
+for outcome in on_ray(partial(work, "routing"), jobs, address):
+    if outcome:
+        print(outcome.error)
+"""
 
 
 def workers_of(nodes):
