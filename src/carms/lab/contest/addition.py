@@ -69,7 +69,7 @@ ROLLOUTS = Task(
     "gradient alone",
     measure="right digits in answers to held-out prompts, per cent (25 by chance)",
     higher_wins=True,
-    rates=(3e-4, 1e-3, 3e-3),
+    rates=(1e-4, 3e-4, 1e-3),
     steps=600,
     judge_every=60,
     seeds=10,
