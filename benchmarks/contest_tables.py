@@ -1,0 +1,86 @@
+"""Put the leads of the contest into README and into "Choose an estimator", from its results."""
+
+import argparse
+from pathlib import Path
+
+from pages import put_table
+
+from carms.lab.contest.contest import read_contest
+from carms.lab.contest.standings import Place, Standing
+from carms.lab.contest.tasks import TASKS
+
+RESULTS = Path("docs/results/contest")
+PAGES = (Path("README.md"), Path("docs/how-to/choose.md"))
+# Tasks with categorical variables, and the unit of their scores.
+UNITS = {
+    "digits": "nats",
+    "digits-binary": "nats",
+    "mnist-linear": "nats",
+    "mnist-nonlinear": "nats",
+    "mnist-complete": "nats",
+    "routing": "less squared error",
+    "control": "return",
+}
+ESTIMATORS = (
+    "carms-t",
+    "carms-s",
+    "ridge",
+    "double-cv",
+    "rebar",
+    "reinmax",
+    "gumbel-softmax",
+    "straight-through",
+    "reinforce",
+)
+
+
+def lead(place: Place) -> str:
+    """The lead over the reference: bold if better, in brackets if not distinguishable."""
+    if any(score is None for score in place.scores.values()):
+        return "failed"
+    if place.lead is None:
+        return "-"
+    text = f"{place.lead.mean:+.2g}"
+    return {"better": f"**{text}**", "worse": text, "not distinguishable": f"({text})"}[
+        place.lead.verdict
+    ]
+
+
+def table(standings: dict[str, dict[str, Standing]]) -> list[list[str]]:
+    """Rows of Markdown: an estimator each, and a column for each task that was run.
+
+    A cell has the lead at equal steps, and then the one at equal time.
+    """
+    header = ["lead over `loorf` in training: at equal steps; at equal time"]
+    rows = [[f"`{name}`"] for name in ESTIMATORS]
+    for task, unit in UNITS.items():
+        if task not in standings:
+            continue
+        header.append(f"{task}, {unit}")
+        for name, row in zip(ESTIMATORS, rows, strict=True):
+            found = standings[task].get(name)
+            row.append(f"{lead(found.at_steps)}; {lead(found.at_time)}" if found else "-")
+    return [header, *rows]
+
+
+def read_table() -> list[list[str]]:
+    """The table of the results as they are now."""
+    contest = read_contest(RESULTS)
+    return table(
+        {
+            name: {each.entry.name: each for each in contest.standings[name]}
+            for name in TASKS
+            if name in contest.standings
+        }
+    )
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    rows = read_table()
+    for page in PAGES:
+        put_table(page, "contest", rows)
+
+
+if __name__ == "__main__":
+    main()
