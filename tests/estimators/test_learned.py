@@ -12,7 +12,6 @@ from helpers import (
     logits_of,
     replicate,
 )
-from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedParameter
 
 import carms
@@ -96,28 +95,6 @@ def test_relax_has_its_shapes_at_once_if_it_is_told_them():
         optimiser.step()
     for old, new in zip(before, told.parameters(), strict=True):
         assert not torch.equal(old, new)
-
-
-def test_relax_of_given_shapes_can_be_distributed(tmp_path):
-    class Model(torch.nn.Module):
-        def __init__(self, **options):
-            super().__init__()
-            self.logits = torch.nn.Parameter(torch.zeros(5, 2, 3))
-            self.estimator = carms.make("relax", samples=3, **options)
-
-        def forward(self):
-            return self.estimator.expectation(curved, self.logits)
-
-    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    try:
-        with pytest.raises(RuntimeError, match="uninitialized parameters"):
-            DistributedDataParallel(Model())
-        model = DistributedDataParallel(Model(features=6))
-        model().sum().backward()
-    finally:
-        torch.distributed.destroy_process_group()
-    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 def test_relax_of_other_shapes():
