@@ -20,6 +20,7 @@ FUNCTION_LINES = 70
 OWN = "self", "cls"
 # Files that choose estimators: contestants of a benchmark or command, or the subject of a test.
 CHOOSE_ESTIMATORS = {
+    "benchmarks/contest_tables.py",
     "src/carms/comparison/measure.py",
     "src/carms/lab/cli/toy.py",
     "src/carms/lab/cli/variance.py",
