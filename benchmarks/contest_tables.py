@@ -7,7 +7,6 @@ from pages import put_table
 
 from carms.lab.contest.contest import read_contest
 from carms.lab.contest.standings import Place, Standing
-from carms.lab.contest.tasks import TASKS
 
 RESULTS = Path("docs/results/contest")
 PAGES = (Path("README.md"), Path("docs/how-to/choose.md"))
@@ -37,7 +36,7 @@ ESTIMATORS = (
 def lead(place: Place) -> str:
     """The lead over the reference: bold if better, in brackets if not distinguishable."""
     if any(score is None for score in place.scores.values()):
-        return "failed"
+        return "no score"
     if place.lead is None:
         return "-"
     text = f"{place.lead.mean:+.2g}"
@@ -65,13 +64,9 @@ def table(standings: dict[str, dict[str, Standing]]) -> list[list[str]]:
 
 def read_table() -> list[list[str]]:
     """The table of the results as they are now."""
-    contest = read_contest(RESULTS)
+    standings = read_contest(RESULTS).standings
     return table(
-        {
-            name: {each.entry.name: each for each in contest.standings[name]}
-            for name in TASKS
-            if name in contest.standings
-        }
+        {task: {each.entry.name: each for each in found} for task, found in standings.items()}
     )
 
 
