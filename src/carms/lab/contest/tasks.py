@@ -11,6 +11,8 @@ from carms.lab.runs.settings import Settings
 __all__ = ["TASKS"]
 
 RATES = (3e-4, 1e-3, 3e-3)
+# Evaluations of f for a step where one takes long: as few as a user would pay for.
+FEW = 4
 
 _IMAGE_TASKS = (
     image_task(
@@ -35,7 +37,7 @@ _IMAGE_TASKS = (
     image_task(
         "mnist-linear",
         "The paper's linear autoencoder of dynamically binarised MNIST",
-        Settings(network="linear", steps=10_000),
+        Settings(network="linear", samples=FEW, steps=10_000),
         RATES,
         every=250,
         seeds=5,
@@ -44,7 +46,7 @@ _IMAGE_TASKS = (
     image_task(
         "mnist-nonlinear",
         "The paper's nonlinear autoencoder of dynamically binarised MNIST",
-        Settings(network="nonlinear", steps=10_000),
+        Settings(network="nonlinear", samples=FEW, steps=10_000),
         RATES,
         every=250,
         seeds=5,
@@ -53,7 +55,7 @@ _IMAGE_TASKS = (
     image_task(
         "mnist-complete",
         "The lower half of an image of MNIST from the upper one",
-        Settings(task="complete", steps=5000),
+        Settings(task="complete", samples=FEW, steps=5000),
         RATES,
         every=250,
         seeds=5,
