@@ -80,7 +80,7 @@ class Contest:
         for name, results in self.results.items():
             hours = sum(result.seconds for result in results.values()) / 3600
             if results:
-                lines.append(f"{name}: {len(results)} runs, {hours:.2g} hours in training steps")
+                lines.append(f"{name}: {len(results)} runs, {hours:.1f} hours in training steps")
         return lines
 
 
