@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.copulas.names import DEFAULT_SAMPLES
 from carms.core.variables import Distribution
-from carms.estimators import Estimator, Name, make
+from carms.estimators import Estimator, Name
 from carms.estimators.base import Objective
+from carms.estimators.registry import make_with
 
-__all__ = ["DEFAULT_SAMPLES", "expectation", "resolve"]
-
-DEFAULT_SAMPLES = 8
+__all__ = ["expectation", "resolve"]
 
 
 def expectation(
@@ -45,7 +45,8 @@ def expectation(
             categories: ``f`` then takes the samples of each group as an argument of its own.
         estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
             has its own samples and options. One that has to be trained first must be an object.
-        samples: number of samples N of an estimator given by name. Defaults to 8.
+        samples: number of samples N of an estimator given by name. Defaults to 8 for all of them,
+            some of which evaluate ``f`` several times for a sample.
         generator: source of randomness; the global one if None.
         one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
         terms: for an ``f`` that returns the terms ``[N, *batch, K]`` of a sum: ``[K, D]``, True (or
@@ -81,11 +82,11 @@ def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, 
         if options:
             raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
         return estimator
-    made = make(estimator, **{"samples": DEFAULT_SAMPLES, **options})
+    made = make_with(DEFAULT_SAMPLES, estimator, options)
     if made.stateful:
         train = ", train its parameters()" if made.learned else ""
         raise ValueError(
             f"{made} learns from call to call: make it once with "
             f"carms.make({estimator!r}, ...){train} and pass the object"
         )
-    return made.eval()  # nobody could use what it learned
+    return made.eval()  # what it learns would be lost after this call

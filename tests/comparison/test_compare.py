@@ -8,6 +8,7 @@ from torch.distributions import Bernoulli, Categorical
 
 import carms
 from carms.comparison import problem as problem_module
+from carms.copulas import Dirichlet
 
 
 @pytest.fixture
@@ -169,6 +170,12 @@ def test_objects_and_names(problem):
     table = carms.compare(*problem, ["carms-s", made], samples=3, replicates=5)
     assert list(table.to_dict()) == ["carms-s", "carms-s(epsilon=0.1)"]
     assert [values["samples"] for values in table.to_dict().values()] == [3, 6]
+
+
+def test_samples_of_a_copula_are_its_own(problem):
+    entries = {"with its own": ("carms-i", {"copula": Dirichlet(5)})}
+    table = carms.compare(*problem, entries, samples=3, replicates=5)
+    assert table.to_dict()["with its own"]["samples"] == 5
 
 
 def test_estimators_stay_as_they_are(problem):

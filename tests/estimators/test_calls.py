@@ -6,6 +6,8 @@ from estimator_cases import SAMPLING, results
 from helpers import SOFT_POINTS, RandomTable, expectation, generator, logits_of, named, rows
 
 import carms
+from carms.copulas import Circular, Dirichlet
+from carms.couplings import InverseCDF
 
 
 def test_value_is_the_mean_of_f(name, estimator, categories):
@@ -65,6 +67,18 @@ def test_eight_samples_of_carms_s_by_default():
     f, logits = RandomTable(2, 3), logits_of(4, 2, 3)
     value = carms.expectation(f, logits, generator=generator(9))
     assert torch.equal(value.detach(), results(carms.make("carms-s", samples=8), f, logits)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("carms-i", {"copula": Dirichlet(4)}), ("reinmax", {"coupling": InverseCDF(Circular(4))})],
+)
+def test_samples_are_those_of_a_copula_or_a_coupling(name, options):
+    seen = []
+    carms.expectation(
+        lambda z: seen.append(len(z)) or z.sum((-1, -2)), logits_of(2, 3), name, **options
+    )
+    assert seen == [4]
 
 
 def test_draws(name, estimator, categories):

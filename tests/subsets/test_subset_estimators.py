@@ -268,6 +268,12 @@ LOGITS = torch.zeros(2, 4)
         (lambda: subsets.make("loorf", 0), ValueError, "at least 1, got 0"),
         (lambda: subsets.make("loorf", 1.5), TypeError, "size must be a whole number, got 1.5"),
         (lambda: subsets.make("loorf", 2, samples=1), ValueError, "at least 2 samples, got"),
+        (lambda: subsets.make("loorf", 2, colour=1), TypeError, "loorf has no option colour"),
+        (
+            lambda: subsets.sample(LOGITS, 2, estimator=subsets.make("loorf", 2)),
+            TypeError,
+            r"loorf\(size=2, samples=8\) is made already; call its own",
+        ),
         (lambda: subsets.make("carms", 2, epsilon=2), ValueError, "epsilon is a probability"),
         (lambda: subsets.make("carms-t", 2, ordered=True), ValueError, "ordered=True"),
         (lambda: subsets.make("carms-t", 2, neighbours=5), ValueError, "1 to 4 of them"),

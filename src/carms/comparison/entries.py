@@ -5,7 +5,8 @@ from copy import deepcopy
 from reprlib import repr as brief
 from typing import Any, NamedTuple
 
-from carms.estimators import Estimator, Name, make
+from carms.estimators import Estimator, Name
+from carms.estimators.registry import make_with
 
 __all__ = ["Contestant", "Entries", "Entry", "contestants"]
 
@@ -51,7 +52,7 @@ def _made(entry: Any, samples: int) -> Estimator:
     name, options = entry if _has_options(entry) else (entry, {})
     if not isinstance(name, str):
         raise TypeError(f"an entry is a name, (name, options) or an estimator, got {brief(entry)}")
-    return make(name, **{"samples": samples, **options})
+    return make_with(samples, name, options)
 
 
 def _labels(entries: list[Any], made: list[Estimator]) -> list[str]:

@@ -13,11 +13,12 @@ from carms.comparison.entries import Contestant, Entries, contestants
 from carms.comparison.problem import Problem
 from carms.comparison.table import Comparison, Measurement
 from carms.comparison.training import train_parameters
+from carms.copulas.names import DEFAULT_SAMPLES
 from carms.core.checks.options import check_flag, whole_number
 from carms.core.dtypes import precise_dtype
 from carms.core.variables import Distribution
+from carms.estimators import find
 from carms.estimators.base import Objective
-from carms.expectations import DEFAULT_SAMPLES
 
 __all__ = ["compare"]
 
@@ -92,7 +93,7 @@ def _usual(problem: Problem, samples: int) -> list[str]:
     if problem.differentiable():
         names += ["carms-t"]
     if problem.logits.shape[-1] == 2:
-        names += ["arms"] if samples % 2 else ["arms", "disarm"]
+        names += [name for name in ("arms", "disarm") if not (find(name).paired and samples % 2)]
     return names
 
 

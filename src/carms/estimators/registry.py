@@ -3,17 +3,18 @@
 # Annotations stay text, so that `help` shows `Name` and not all names.
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from inspect import signature
 from numbers import Number
 from typing import Any, TypeVar
 
-from carms.core.checks.options import whole_number
+from carms.copulas import Copula
+from carms.core.checks.options import check_known, whole_number
+from carms.couplings import Coupling
 from carms.estimators.base import Estimator
 from carms.estimators.names import Name
 
-__all__ = ["available", "find", "make", "register"]
+__all__ = ["available", "find", "make", "make_with", "register"]
 
 _CLASSES: dict[str, type[Estimator]] = {}
 _ALIASES: dict[str, str] = {}
@@ -74,22 +75,27 @@ def make(name: Name | str, **options: Any) -> Estimator:
     Args:
         name: one of ``available``, or an alias: ``rloo`` or ``vargrad`` for ``loorf``, ``u2g`` for
             ``disarm``.
-        options: ``samples`` and whatever else the estimator takes.
+        options: ``samples``, whose default is that of the class, and whatever else the estimator
+            takes.
 
     Examples:
         >>> make("loorf", samples=4)
         loorf(samples=4)
     """
     kind = find(name)
-    known = [option for option in signature(kind.__init__).parameters if option != "self"]
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise TypeError(
-            f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
-        )
+    check_known(name, kind, options)
     if "samples" in options:
         options["samples"] = whole_number("samples", options["samples"])
     return kind(**options)
+
+
+def make_with(samples: int, name: Name | str, options: Mapping[str, Any]) -> Estimator:
+    """The estimator behind a name, with a number of samples unless the options have their own.
+
+    A copula or a coupling among them has its own number, too.
+    """
+    settled = any(isinstance(value, Copula | Coupling) for value in options.values())
+    return make(name, **options) if settled else make(name, **{"samples": samples, **options})
 
 
 def _unknown(name: str) -> ValueError:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import real_number
+from carms.core.checks.options import probability
 from carms.estimators.carms import CarmsS
 from carms.sequences import Rollouts, advantages, rollouts
 from carms.subsets.base import Draw, race
@@ -50,8 +50,8 @@ class Carms(ByCategories):
         self, size: int, samples: int = 8, ordered: bool = False, epsilon: float | None = None
     ) -> None:
         super().__init__(size, samples, ordered)
-        if epsilon is not None and not 0 <= real_number("epsilon", epsilon) <= 1:
-            raise ValueError(f"epsilon is a probability, got {epsilon}")
+        if epsilon is not None:
+            probability("epsilon", epsilon)
         self.epsilon = epsilon
 
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import check_known
 from carms.subsets.base import Draw, SubsetEstimator
 from carms.subsets.carms import Carms
 from carms.subsets.carms_t import CarmsT
@@ -36,10 +37,13 @@ def make(name: str, size: int, **options: Any) -> SubsetEstimator:
         >>> make("loorf", size=3, samples=4)
         loorf(size=3, samples=4)
     """
+    if isinstance(name, SubsetEstimator):
+        raise TypeError(f"{name} is made already; call its own expectation, sample and surrogate")
     if name not in _REGISTRY:
         raise ValueError(
             f"unknown estimator of subsets {name!r}; there are {', '.join(available())}"
         )
+    check_known(name, _REGISTRY[name], options)
     return _REGISTRY[name](size, **options)
 
 
@@ -107,7 +111,7 @@ def sample(
         >>> surrogate(draw, draw.z[..., :5].sum(-1)).backward()
     """
     made = make(estimator, size, samples=samples, ordered=ordered, **options)
-    # In eval mode, since nobody could use what it learned.
+    # In eval mode, since what it learns would be lost after this call.
     return made.eval().sample(logits, generator)
 
 

@@ -2,7 +2,8 @@
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from inspect import signature
 from numbers import Real
 from typing import Any
 
@@ -10,6 +11,7 @@ __all__ = [
     "MOST_UNITS",
     "check_choice",
     "check_flag",
+    "check_known",
     "positive_number",
     "probability",
     "real_number",
@@ -23,6 +25,16 @@ MOST_UNITS = 65_536
 _MOST = 2**31 - 1
 # Squares of larger numbers are infinite in single precision, and those of smaller ones zero.
 _LARGEST, _SMALLEST = 1e18, 1e-18
+
+
+def check_known(name: str, maker: Callable[..., Any], options: Collection[str]) -> None:
+    """Raise if an option is none of those that a maker takes, such as a class."""
+    known = signature(maker).parameters
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise TypeError(
+            f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
+        )
 
 
 def whole_number(name: str, value: Any, least: int | None = None, most: int = _MOST) -> int:
