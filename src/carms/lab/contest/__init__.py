@@ -1,1 +1,1 @@
-"""The contest: every estimator on the same tasks, with statistics that can be trusted."""
+"""The contest: every estimator on the same tasks, with paired bootstrap intervals."""

@@ -35,6 +35,19 @@ class Contest:
         """Tasks that have final runs."""
         return [TASKS[name] for name in self.standings]
 
+    def winners(self) -> list[str]:
+        """What is better than the reference, for each task."""
+        lines = []
+        for task in self.begun:
+            standings = self.standings[task.name]
+            found = {
+                "equal time": [each.entry.name for each in standings if each.at_time.wins],
+                "equal steps": [each.entry.name for each in standings if each.at_steps.wins],
+            }
+            told = [f"at {when} {', '.join(names) or 'none'}" for when, names in found.items()]
+            lines.append(f"{task.name}, reference {task.reference}: {'; '.join(told)}")
+        return lines
+
     def summaries(self) -> list[Sheet]:
         """Tables over the tasks with categories, at equal time and at equal steps, if anything is
         compared. Subsets and sequences have other estimators, some by the same name.

@@ -1,15 +1,14 @@
 """The page of the contest that needs nothing but a browser: its tables can be sorted."""
 
-import hashlib
 from base64 import b64encode
 from collections.abc import Iterable
 from html import escape
-from importlib.resources import files
 from string import Template
 
 import carms
 from carms.lab.contest.contest import Contest
 from carms.lab.contest.rules import RULES
+from carms.lab.report.assets import read_asset, script_policy
 from carms.lab.report.sheets import to_html
 
 __all__ = ["to_page"]
@@ -30,7 +29,7 @@ $style
 <body>
 <h1>The contest</h1>
 <main>
-<div class="sheets">
+$headlines<div class="sheets">
 $tables
 </div>
 <h2>Score against time</h2>
@@ -53,7 +52,7 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         picture: contents of the picture, as PNG.
         command: that makes the page.
     """
-    script = _own("report.js")
+    script = read_asset("report.js")
     of_tasks = [sheet for task in contest.begun for sheet in contest.sheets(task)]
     sheets = [*contest.summaries(), *of_tasks]
     lists = {
@@ -65,8 +64,9 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
     }
     return PAGE.substitute(
         # No other script runs, whatever else should get into the page.
-        policy="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        style=_own("report.css"),
+        policy=script_policy(script),
+        style=read_asset("report.css"),
+        headlines=_list("Better than the reference", contest.winners()),
         tables="".join(map(to_html, sheets)),
         picture=b64encode(picture).decode(),
         lists="".join(_list(title, lines) for title, lines in lists.items() if lines),
@@ -74,10 +74,6 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         command=escape(command),
         script=script,
     )
-
-
-def _own(name: str) -> str:
-    return files("carms.lab.report").joinpath(name).read_text("utf-8")
 
 
 def _list(title: str, lines: Iterable[str]) -> str:

@@ -20,8 +20,11 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
     """
     parts = [
         "# The contest\n",
-        "Which estimator trains best? Every estimator that applies to a task, within a budget of "
-        "evaluations of `f` for a step, at equal time and at equal steps.\n",
+        "Which estimator trains best? Every estimator that applies to a task is trained within the "
+        "same budget of evaluations of `f` for a step, and compared with the reference at equal "
+        "time and at equal steps.\n",
+        "Better than the reference:\n",
+        _listed(contest.winners()),
         f"    carms sweep contest --out {contest.folder}\n    {command}\n",
         *map(to_markdown, contest.summaries()),
         f"![Score against processor time, a panel for each task]({picture})\n" if picture else "",
@@ -42,7 +45,7 @@ def _section(contest: Contest, task: Task) -> str:
         *map(to_markdown, contest.sheets(task)),
         f"{task.steps:,} steps, {task.evaluations} evaluations of `f` for a step, rates "
         f"{', '.join(f'{rate:g}' for rate in task.rates)}, {task.trials} trials of each rate, "
-        f"{task.seeds} seeds.\n",
+        f"up to {task.seeds} seeds.\n",
     ]
     for title, found in (
         ("Not applicable", contest.not_applicable(task)),

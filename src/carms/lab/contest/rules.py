@@ -6,7 +6,7 @@ from carms.lab.contest.statistics import LEAST_SEEDS, LEVEL, RESAMPLES
 __all__ = ["RULES"]
 
 RULES = {
-    "Entries": "Every estimator of the shelf with its default options, and with the most samples "
+    "Entries": "Every registered estimator with its default options, and with the most samples "
     "whose evaluations of f for a gradient stay within the budget of the task. If even the fewest "
     f"samples need more, it takes part with up to {OVERDRAFT} times the budget, but is compared at "
     "equal time only.",

@@ -37,6 +37,11 @@ class Place:
     lead: Difference | None = None
     rank: Rank | None = None
 
+    @property
+    def wins(self) -> bool:
+        """Whether it is better than the reference."""
+        return self.lead is not None and self.lead.verdict == "better"
+
 
 @dataclass(frozen=True)
 class Standing:

@@ -1,16 +1,14 @@
 """One page about many runs, which needs only a browser."""
 
-import hashlib
 import json
-from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from string import Template
 
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 import carms
+from carms.lab.report.assets import read_asset, script_policy
 from carms.lab.report.blocks import make_blocks
 from carms.lab.report.inventory import list_runs, list_settings, list_versions, listed
 from carms.lab.report.pictures import embed_pictures
@@ -29,13 +27,12 @@ def make_page(gathered: Gathered, command: str) -> str:
     runs, problems = gathered
     blocks = make_blocks(runs)
     panels = make_panels(blocks)
-    scripts = {"plotly": get_plotlyjs(), "script": _own("report.js")}
+    scripts = {"plotly": get_plotlyjs(), "script": read_asset("report.js")}
     # The browser runs only these scripts, whatever else gets into the page.
-    hashes = [b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts.values()]
-    return Template(_own("report.html")).substitute(
+    return Template(read_asset("report.html")).substitute(
         scripts,
-        policy=" ".join(f"'sha256-{value.decode()}'" for value in hashes),
-        style=_own("report.css"),
+        policy=" ".join(f"'{script_policy(text)}'" for text in scripts.values()),
+        style=read_asset("report.css"),
         data=_json([panel.plots for panel in panels]),
         summary=_summary(runs),
         problems=_problems(problems),
@@ -51,10 +48,6 @@ def make_page(gathered: Gathered, command: str) -> str:
         command=escape(command),
         version=escape(carms.__version__),
     )
-
-
-def _own(name: str) -> str:
-    return files("carms.lab.report").joinpath(name).read_text("utf-8")
 
 
 def _json(data: object) -> str:

@@ -3,8 +3,8 @@
 import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
+from carms.lab.report.assets import read_asset
 from carms.lab.runs.settings import Settings
 
 __all__ = ["Cell", "cells", "printed"]
@@ -53,7 +53,7 @@ def printed(settings: Settings, part: str) -> Cell | None:
 @cache
 def cells() -> dict[tuple[str, str, str, str, int, str], Cell]:
     """All cells by task, part, data set, network, categories and estimator."""
-    text = files("carms.lab.report").joinpath("paper.csv").read_text()
+    text = read_asset("paper.csv")
     cells = {}
     for row in csv.DictReader(text.splitlines()):
         sign = -1 if row["task"] == "complete" else 1
