@@ -23,6 +23,7 @@ UNITS = {
 ESTIMATORS = (
     "carms-t",
     "carms-s",
+    "arms",
     "ridge",
     "double-cv",
     "rebar",

@@ -26,7 +26,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--networks", type=int, default=6, help="number of random networks")
     parser.add_argument("--batches", type=int, default=100, help="number of calls on each of them")
     parser.add_argument(
-        "--runs", type=Path, default=Path("demo/trained"), help="folder of the trained models"
+        "--runs", type=Path, default=Path("runs/trained"), help="folder of the trained models"
     )
     parser.add_argument("--out", type=Path, help="picture of the last model")
     parser.add_argument("--csv", type=Path, help="table for the estimators' pages")

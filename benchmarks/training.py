@@ -187,7 +187,7 @@ def show(budget: float, page: Path | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--out", type=Path, default=Path("demo/training"), help="folder of the runs"
+        "--out", type=Path, default=Path("runs/training"), help="folder of the runs"
     )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds of each variant")
     parser.add_argument("--networks", nargs="+", default=NETWORKS, help="which networks to train")

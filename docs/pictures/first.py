@@ -1,6 +1,6 @@
 """Draw what slopes and terms gain in training: a VAE on MNIST, and the README's program.
 
-The runs of the VAE are made by ``carms vae`` below ``demo/first``. The same command again draws
+The runs of the VAE are made by ``carms vae`` below ``runs/first``. The same command again draws
 finished runs and resumes the others.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 import carms
 
-RUNS = Path("demo/first")
+RUNS = Path("runs/first")
 # Milliseconds of a step on a quiet machine, written by benchmarks/training.py.
 TIMES = Path(__file__).parents[1] / "results" / "training_times.csv"
 SEEDS, STEPS, EVERY = 5, 2000, 100
