@@ -51,7 +51,7 @@ equal evaluations of `f`, and at equal time. A dash means that it was not measur
 SHELF = """## On small random networks
 
 Variance at equal evaluations and step time are relative to `loorf`, the bias to the gradient.
-[How it was measured](../results/benchmarks.md#the-whole-shelf)"""
+[How it was measured](../results/benchmarks.md#random-networks)"""
 ARXIV = re.compile(r"(?<![\w/>])arXiv:(\d{4}\.\d{4,5})")
 REFERENCES = "references.md"
 KEY = re.compile(r"\[([a-z]+(?:19|20)\d\d[a-z]*)\]")
@@ -132,7 +132,7 @@ def estimator_page(
 {card(name, random, trained)}
 
 How it was measured: [trained models](../results/benchmarks.md#trained-models),
-[random networks](../results/benchmarks.md#the-whole-shelf).
+[random networks](../results/benchmarks.md#random-networks).
 [All estimators in one table](index.md).
 
 ::: {kind.__module__}.{kind.__qualname__}

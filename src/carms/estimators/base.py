@@ -4,11 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
-from typing_extensions import TypeVar
 
 from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import check_terms, check_values
@@ -24,7 +23,13 @@ __all__ = [
 ]
 
 Objective = Callable[..., Tensor]
-Memory = TypeVar("Memory", default=Any)
+
+if TYPE_CHECKING:  # `typing` has defaults from Python 3.13 on
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Memory = TypeVarWithDefault("Memory", default=Any)
+else:
+    Memory = TypeVar("Memory")
 
 
 @dataclass(frozen=True)

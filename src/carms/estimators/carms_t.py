@@ -210,7 +210,7 @@ class CarmsT(Estimator):
         probs = memory.probs
         z, slopes = z.to(probs.dtype), slopes.to(probs.dtype)
         if holds(lambda: not math.isfinite(slopes.sum())):
-            # The slopes of what never happens do not matter.
+            # Slopes at categories of probability zero are ignored.
             slopes = torch.where(probs > 0, slopes, 0)
             if not slopes.isfinite().all():
                 raise ValueError(
@@ -239,7 +239,7 @@ class _OnePass(torch.autograd.Function):
         with plain_numerics(hard):
             upstream, memory = carried[0], Memory(*saved)
             if holds(lambda: not upstream.any()):
-                # Nobody asks: the gradient came another way, or is multiplied by zero.
+                # No upstream gradient: it came another way, or is multiplied by zero.
                 gradient = torch.zeros_like(memory.probs)
             elif holds(lambda: not math.isfinite(upstream.sum())):
                 gradient = torch.full_like(memory.probs, torch.nan)

@@ -23,6 +23,7 @@ class Relaxed(SubsetEstimator):
     Args:
         size: number of items to choose, k.
         samples: number of draws, at least 1.
+        ordered: must be False, since ``f`` sees soft subsets.
         temperature: towards 0 the bias falls and the variance rises without bound.
 
     References:
@@ -69,6 +70,7 @@ class StraightThrough(Relaxed):
     Args:
         size: number of items to choose, k.
         samples: number of draws, at least 1.
+        ordered: must be False, since ``f`` sees soft subsets.
         temperature: of the relaxation that is differentiated.
 
     References:

@@ -29,7 +29,7 @@ def no_slope(estimator: object) -> ValueError:
 
 
 def wants_gradient(logits: Tensor) -> bool:
-    """Whether anybody will ask for the gradient of the logits."""
+    """Whether autograd needs the gradient of the logits."""
     return torch.is_grad_enabled() and logits.requires_grad
 
 
