@@ -205,6 +205,13 @@ def test_works_where_gradients_are_switched_off(problem):
     assert row(table, "loorf")["variance"] > 0
 
 
+def test_works_in_inference_mode(problem):
+    f, logits = problem
+    with torch.inference_mode():
+        table = carms.compare(f, logits + 0, ["loorf", "carms-t"], replicates=5)
+    assert set(table.to_dict()) == {"loorf", "carms-t"}
+
+
 def test_two_settings_of_one_estimator_keep_their_rows(problem):
     plain = carms.make("reinforce", samples=4)
     shifted = carms.make("reinforce", samples=4, baseline=1.0)

@@ -37,7 +37,7 @@ def test_a_docstring_has_the_facts_and_an_example(name):
 )
 def test_an_f_that_autograd_does_not_see_through(name):
     logits = logits_of(5, 2, 3)
-    message = r"\) needs a differentiable f, but its values .* autograd sees; carms-s takes any f"
+    message = r"\) needs a differentiable f, but its values .* autograd sees; loorf takes any f"
     with pytest.raises(ValueError, match=message):
         expectation(lambda z: z.argmax(-1).double().sum(-1), logits, name, samples=4)
 

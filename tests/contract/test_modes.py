@@ -15,6 +15,7 @@ from helpers import (
     results,
     takes_slopes,
 )
+from torch.utils.checkpoint import checkpoint
 
 import carms
 from carms.core.memo import constant
@@ -62,6 +63,51 @@ def test_f_is_never_differentiated_where_it_cannot_be(name, categories):
     value.sum().backward()
     assert weight.grad.isfinite().all()
     assert logits.grad.isfinite().all()
+
+
+def test_checkpointing_changes_nothing(name, categories):
+    options = {"baseline": "running-mean"} if name == "reinforce" else {}
+
+    def train(again):
+        torch.manual_seed(0)
+        estimator, found = carms.make(name, samples=4, **options), []
+        for _ in range(20):  # calls of one example, so that what it remembers counts
+            logits = logits_of(2, categories)
+            again(lambda own: estimator.expectation(quadratic, own), logits).backward()
+            found.append(logits.grad)
+        return torch.stack(found), estimator.state_dict()
+
+    plain, memory = train(lambda call, logits: call(logits))
+    computed_again, same = train(lambda *call: checkpoint(*call, use_reentrant=False))
+    assert torch.equal(plain, computed_again)
+    assert all(torch.equal(memory[key], same[key]) for key in memory)
+
+
+def test_carms_t_explains_why_it_cannot_be_mapped():
+    logits = logits_of(5, 2, 3)
+
+    def estimate(own):
+        return expectation(quadratic, own, "carms-t", 4)
+
+    def batched_gradient(own):
+        (found,) = torch.autograd.grad(
+            estimate(own), own, torch.eye(5, dtype=own.dtype), is_grads_batched=True
+        )
+        return found
+
+    for call in (torch.func.vmap(estimate, randomness="different"), batched_gradient):
+        with pytest.raises(RuntimeError, match="make a batch dimension of what is mapped over"):
+            call(logits)
+
+
+def test_running_out_of_memory_is_not_explained_away(monkeypatch):
+    def clone(tensor):
+        raise torch.OutOfMemoryError("no memory left")
+
+    logits = logits_of(5, 2, 3)
+    monkeypatch.setattr(torch.Tensor, "clone", clone)
+    with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
+        expectation(quadratic, logits, "carms-t", 4)
 
 
 def test_vmap(name, categories):

@@ -50,7 +50,10 @@ class InGroups(Past):
         rows = [row.unflatten(0, (-1, self.group)) for row in (base, *terms)]
         own = moments(torch.stack(rows, -3).flatten(-2))
         scales = torch.func.vmap(cross_fit)(own).flatten(0, 1)[..., None, None]
-        return base + sum(scales[:, k] * term for k, term in enumerate(terms))
+        return base + sum(scales[:, k] * term for k, term in enumerate(terms)), own
+
+    def add(self, own):
+        pass
 
 
 def in_groups(group, **options):
@@ -67,7 +70,10 @@ class Fixed(Past):
         self.scales = scales
 
     def combine(self, base, terms, before):
-        return base + sum(s * term for s, term in zip(self.scales, terms, strict=True))
+        return base + sum(s * term for s, term in zip(self.scales, terms, strict=True)), None
+
+    def add(self, own):
+        pass
 
 
 def scaled(*scales, **options):

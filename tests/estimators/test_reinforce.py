@@ -45,7 +45,9 @@ def test_running_mean_learns_only_where_a_gradient_is_wanted():
     estimator.expectation(lambda z: 5 + z[..., 0].sum(-1), logits)
     assert unchanged()
     estimator.train()
-    estimator.expectation(lambda z: 5 + z[..., 0].sum(-1), logits)
+    value = estimator.expectation(lambda z: 5 + z[..., 0].sum(-1), logits)
+    assert unchanged()
+    value.sum().backward()
     assert not unchanged()
 
 
@@ -60,7 +62,7 @@ def test_constant_baseline_shifts_f():
 def test_contributions_do_not_move_the_running_mean():
     estimator = carms.make("reinforce", samples=4, baseline="running-mean")
     draw, values = estimator.sample(logits_of(3, 2, 3), generator()), torch.randn(4, 3)
-    estimator.surrogate(draw, values)
+    estimator.surrogate(draw, values).sum().backward()
     before = {key: value.clone() for key, value in estimator.state_dict().items()}
     first = estimator.contributions(draw, values)
     assert torch.equal(estimator.contributions(draw, values), first)

@@ -96,6 +96,8 @@ def test_a_guard_against_other_weights():
     ratios(group.tokens, below, probability, reported=group.shares)
     with pytest.raises(ValueError, match=r"of 200 rollouts drifted by more than 0.01 of the ring"):
         ratios(group.tokens, below, probability, reported=group.shares**0.5)
+    with pytest.raises(ValueError, match=r"^200 of 200 rollouts drifted"):
+        ratios(group.tokens, below, probability, reported=torch.full_like(group.shares, torch.nan))
 
 
 def test_an_end_token_that_is_missing():
@@ -140,3 +142,12 @@ def test_bad_input(change, message):
 def test_logits_of_another_shape():
     with pytest.raises(ValueError, match=r"got \[2, 7\] for tokens of shape \[3\]"):
         places(torch.zeros(2, 7), torch.zeros(3, dtype=torch.long))
+
+
+def test_tokens_that_are_none():
+    with pytest.raises(
+        ValueError, match=r"tokens must be from 0 to 6, got -100 to 3; pad with any"
+    ):
+        places(torch.zeros(2, 7), torch.tensor([3, -100]))
+    with pytest.raises(TypeError, match=r"logits must be floating point, got torch.int64"):
+        places(torch.zeros(2, 7, dtype=torch.long), torch.tensor([3, 1]))

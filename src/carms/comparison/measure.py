@@ -73,7 +73,7 @@ def compare(
     check_flag("bias", bias)
     if replicates < 2:
         raise ValueError(f"a variance needs at least 2 replicates, got replicates={replicates}")
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
         problem = Problem(f, logits, one_hot, terms)
         if not problem.logits.numel():
             shape = list(problem.logits.shape)

@@ -1,9 +1,11 @@
 """Values whose backward pass has another gradient than their own."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-__all__ = ["put_gradient", "with_gradient_of", "zeros_with_gradient_of"]
+__all__ = ["put_gradient", "when_differentiated", "with_gradient_of", "zeros_with_gradient_of"]
 
 
 def zeros_with_gradient_of(term: Tensor) -> Tensor:
@@ -28,3 +30,16 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     wide = logits.to(gradient.dtype)
     zeros = torch.where(wide.isneginf(), 0, zeros_with_gradient_of(wide))
     return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
+
+
+def when_differentiated(value: Tensor, action: Callable[[], None]) -> None:
+    """Act at the end of a backward pass that goes through a value.
+
+    Until then all stays as it is, so that a forward pass that is computed once more for the
+    backward pass, as by ``torch.utils.checkpoint``, finds the same memory as the first.
+    """
+    if torch.compiler.is_compiling():
+        action()
+    elif value.requires_grad:
+        engine = torch.autograd.Variable._execution_engine
+        value.register_hook(lambda _: engine.queue_callback(action))

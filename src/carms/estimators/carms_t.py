@@ -12,14 +12,15 @@ from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function, holds
 from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot as as_one_hot
-from carms.core.surrogate import put_gradient
+from carms.core.surrogate import put_gradient, when_differentiated
+from carms.core.transforms import no_transforms
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
 from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past
 from carms.estimators.families.neighbours import change_one
 from carms.estimators.families.relaxation import check_dependence
-from carms.estimators.families.slopes import leaf, no_transforms, slope, wants_gradient
+from carms.estimators.families.slopes import leaf, slope, wants_gradient
 from carms.estimators.families.trapezoid import Memory, base_and_terms, sources
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
@@ -161,14 +162,15 @@ class CarmsT(Estimator):
                     slopes = slope(self, values, draw.relaxed)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
-                gradient = self._gradient(memory, draw.relaxed, centred, slopes)
+                gradient, own = self._gradient(memory, draw.relaxed, centred, slopes)
             value = put_gradient(value, draw.variables.logits, gradient)
+            when_differentiated(value, lambda: self.past.add(own))
         return value.to(values.dtype)
 
     def _draw(
         self, variables: Variables, generator: torch.Generator | None
     ) -> tuple[Tensor, Memory]:
-        with plain_numerics(variables.logits):
+        with plain_numerics(variables.logits), no_transforms():
             probs = probabilities(variables.logits)
             if self._coupling is None:
                 indices = independent_samples(probs, 1, generator)
@@ -198,8 +200,10 @@ class CarmsT(Estimator):
             weights[: len(rest)].add_(share).sub_(rest, alpha=share)
         return weights
 
-    def _gradient(self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor) -> Tensor:
-        """The estimate ``[*batch, D, C]``.
+    def _gradient(
+        self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The estimate ``[*batch, D, C]``, and what to remember of it.
 
         Args:
             memory: what the draw remembers.
@@ -236,7 +240,7 @@ class _OnePass(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slopes: Tensor, carried: Tensor) -> Any:
         hard, *saved = ctx.saved_tensors
-        with plain_numerics(hard):
+        with plain_numerics(hard), no_transforms():
             upstream, memory = carried[0], Memory(*saved)
             if holds(lambda: not upstream.any()):
                 # No upstream gradient: it came another way, or is multiplied by zero.
@@ -249,7 +253,8 @@ class _OnePass(torch.autograd.Function):
                 values = _finite(carried / upstream)
                 values[0].zero_()
                 slopes = slopes * _finite(1 / (memory.weights * upstream))[..., None, None]
-                found = ctx.estimator._gradient(memory, hard, values, slopes)
+                found, own = ctx.estimator._gradient(memory, hard, values, slopes)
+                ctx.estimator.past.add(own)
                 gradient = found.mul_(upstream[..., None, None])
         return gradient.to(hard.dtype), None, None, *[None] * len(saved)
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.options import real_number
 from carms.core.dtypes import computing_dtype, plain_numerics
+from carms.core.surrogate import when_differentiated
 from carms.estimators.base import Draw
 from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
@@ -79,10 +80,14 @@ class Reinforce(ScoreFunction):
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         value = super().surrogate(draw, fz, terms)
-        # The values of this call become part of the baseline of the next ones.
         if self.stateful and self.training and torch.is_grad_enabled() and fz.numel():
             with plain_numerics(fz):
                 mean = fz.to(computing_dtype(fz.dtype)).mean()
-                self._total.lerp_(mean.to(self._total), 1 - self.decay)
-                self._weight.lerp_(torch.ones_like(self._weight), 1 - self.decay)
+            when_differentiated(value, lambda: self._remember(mean))
         return value
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor) -> None:
+        """Make the mean value of a call part of the baseline of the next ones."""
+        self._total.lerp_(mean.to(self._total), 1 - self.decay)
+        self._weight.lerp_(torch.ones_like(self._weight), 1 - self.decay)

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number
 from carms.core.checks.tensors import check_memory
-from carms.core.dtypes import precise_dtype
+from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.means import less_mean
+from carms.core.surrogate import put_gradient, when_differentiated
 from carms.estimators.base import Draw
 from carms.estimators.families.cross_fit import Past
-from carms.estimators.families.direct import Direct
+from carms.estimators.families.drawing import Drawing, own_values
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 
@@ -34,7 +35,7 @@ class Memory(NamedTuple):
 
 
 @register("ridge")
-class Ridge(Direct):
+class Ridge(Drawing):
     """Leave-one-out REINFORCE on what a linear regression on the other samples leaves of ``f``.
 
     With ``s_n = z_n - p``, ``w_n`` the ridge regression of ``f_m`` on ``s_m`` over ``m != n``, and
@@ -78,7 +79,17 @@ class Ridge(Direct):
         memory = Memory(probs, self.past.of(probs))
         return independent_samples(probs, self.samples, generator), memory
 
-    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+    def with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
+        logits = draw.variables.logits
+        with plain_numerics(logits):
+            dtype = torch.promote_types(computing_dtype(fz.dtype), logits.dtype)
+            gradient, own = self._gradient(draw, own_values(fz.to(dtype), terms))
+        value = put_gradient(value, logits, gradient.to(dtype))
+        when_differentiated(value, lambda: self.past.add(own))
+        return value
+
+    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> tuple[Tensor, Tensor]:
+        """``[*batch, D, C]`` from the ``own_values`` of the variables, and what to remember."""
         memory = draw.memory
         wide = precise_dtype(fz.device)
         probs = memory.probs.to(wide)
@@ -92,14 +103,14 @@ class Ridge(Direct):
         plain = weigh(values) / (self.samples - 1)
         if self.samples == 2:
             # The only other value less its mean is zero: there is nothing to regress.
-            return plain.to(fz.dtype)
+            return self.past.combine(plain, [torch.zeros_like(plain)], memory.past)
         features = score.flatten(-2)
         residual, coefficient = leave_one_out(features @ features.mT, self._penalty(probs), values)
         explained = values - residual + residual.mean(-2, keepdim=True)
         slope = weigh(coefficient)
         exact = probs * (slope - (probs * slope).sum(-1, keepdim=True))
         change = exact - weigh(explained) / (self.samples - 1)
-        return self.past.combine(plain, [change], memory.past).to(fz.dtype)
+        return self.past.combine(plain, [change], memory.past)
 
     def _penalty(self, probs: Tensor) -> Tensor:
         """``[*batch]``, from the probabilities alone: from the samples it would be a bias."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import real_number
+from carms.core.checks.tensors import check_floats, check_integers
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import take_pairs
 from carms.sequences.circular_ratio import circular_ratio
@@ -53,10 +54,17 @@ def places(
         >>> places(torch.tensor([0.5, 0.3, 0.2]).double().log(), torch.tensor(1))
         Places(below=tensor(0.5000, dtype=torch.float64), probability=tensor(0.3000, dtype=torch.float64))
     """  # noqa: E501
+    check_floats("logits", logits)
+    check_integers("tokens", tokens)
     if logits.shape[:-1] != tokens.shape:
         raise ValueError(
             f"logits must be [*tokens.shape, vocabulary], got {list(logits.shape)} for tokens of "
             f"shape {list(tokens.shape)}"
+        )
+    if ((tokens < 0) | (tokens >= logits.shape[-1])).any():
+        raise ValueError(
+            f"tokens must be from 0 to {logits.shape[-1] - 1}, got {int(tokens.min())} to "
+            f"{int(tokens.max())}; pad with any token, and leave padding out by the mask of ratios"
         )
     policy = Policy(temperature, top_k, top_p)
     rows, chosen = logits.reshape(-1, logits.shape[-1]), tokens.reshape(-1, 1).long()
@@ -198,7 +206,7 @@ def _check_prefixes(tokens: Tensor) -> None:
 
 
 def _check_drift(found: Tensor, tolerance: float) -> None:
-    far = found > real_number("tolerance", tolerance)
+    far = ~(found <= real_number("tolerance", tolerance))  # NaN is far
     if far.any():
         raise ValueError(
             f"{int(far.sum())} of {far.numel()} rollouts drifted by more than {tolerance:g} of the "

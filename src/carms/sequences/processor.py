@@ -56,7 +56,8 @@ class CoupledProcessor:
         check_coupling(copula, epsilon)
         self._samples = COPULAS[copula](samples).samples
         self._coupling = copula, epsilon
-        self._seed, self._group = whole_number("seed", seed), whole_number("group", group)
+        self._seed = whole_number("seed", seed, most=2**64 - 1)
+        self._group = whole_number("group", group)
         self._policy = Policy(temperature, top_k, top_p)
         self._length: int | None = None
 

@@ -77,8 +77,12 @@ class Request(NamedTuple):
                 f"carms_epsilon; got {', '.join(sorted(given))}"
             )
         samples, seed, group = (
-            whole_number(name, given.get(name, 0))
-            for name in ("carms_samples", "carms_seed", "carms_group")
+            whole_number(name, given.get(name, 0), most=most)
+            for name, most in (
+                ("carms_samples", 2**31 - 1),
+                ("carms_seed", 2**63 - 1),
+                ("carms_group", 2**31 - 1),
+            )
         )
         epsilon = given.get("carms_epsilon")
         check_coupling("circular", epsilon)

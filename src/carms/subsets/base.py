@@ -41,11 +41,11 @@ class Draw:
     @property
     def z(self) -> Tensor:
         """What ``f`` sees: ``[N, *batch, n]`` with k ones in the dtype of the logits, or the
-        ``items`` if their order counts.
+        ``items`` if their order counts. A copy, since ``f`` may write on it.
         """
         if self.differentiable is not None:
-            return self.differentiable
-        return self.items if self.maker.ordered else indicator(self.items, self.logits)
+            return self.differentiable.clone()
+        return self.items.clone() if self.maker.ordered else indicator(self.items, self.logits)
 
 
 class SubsetEstimator(torch.nn.Module, ABC):
@@ -112,7 +112,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
         """Make value and gradients from values ``fz [N, *batch]``: the second half."""
         if draw.maker is not self:
             raise ValueError(f"this draw was made by {draw.maker}, not by {self}")
-        return self._surrogate(draw, check_values(fz, draw.items))
+        return self._surrogate(draw, check_values(fz, draw.items, variables=False))
 
     @abstractmethod
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:

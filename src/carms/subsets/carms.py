@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import probability
+from carms.core.transforms import no_transforms
 from carms.estimators.carms import CarmsS
 from carms.sequences import Rollouts, advantages, rollouts
 from carms.subsets.base import Draw, race
@@ -59,7 +60,8 @@ class Carms(ByCategories):
             return super()._draw(logits, generator)
         if not logits.numel():  # there are no rollouts of an empty batch
             return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
-        return self._picks(logits, generator)
+        with no_transforms():
+            return self._picks(logits, generator)
 
     def _over_categories(self, total: int) -> CarmsS:
         return CarmsS(self.samples, epsilon=self._epsilon(total))

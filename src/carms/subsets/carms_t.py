@@ -7,9 +7,10 @@ from torch import Tensor
 
 from carms.core.checks.options import whole_number
 from carms.core.dtypes import plain_numerics, precise_dtype
-from carms.core.surrogate import put_gradient
+from carms.core.surrogate import put_gradient, when_differentiated
+from carms.core.transforms import no_transforms
 from carms.estimators.families.cross_fit import Past
-from carms.estimators.families.slopes import no_transforms, slope, wants_gradient
+from carms.estimators.families.slopes import slope, wants_gradient
 from carms.sampling.independent import independent_samples
 from carms.subsets.base import Draw, SubsetEstimator, indicator
 from carms.subsets.carms import Carms
@@ -112,16 +113,21 @@ class CarmsT(SubsetEstimator):
         value = fz[: self.base.samples].mean(0)
         if not wants_gradient(draw.logits):
             return value
-        slopes = slope(self, fz, draw.z)
+        assert draw.differentiable is not None
+        slopes = slope(self, fz, draw.differentiable)
         with plain_numerics(fz):
             dtype = precise_dtype(fz.device)
             # The slopes of what is never chosen do not matter.
             slopes = torch.where(draw.logits > -torch.inf, slopes, 0)
-            gradient = self._gradient(draw, fz.detach().to(dtype), slopes.to(dtype))
-        return put_gradient(value, draw.logits.unsqueeze(-2), gradient)
+            gradient, own = self._gradient(draw, fz.detach().to(dtype), slopes.to(dtype))
+        value = put_gradient(value, draw.logits.unsqueeze(-2), gradient)
+        when_differentiated(value, lambda: self.past.add(own))
+        return value
 
-    def _gradient(self, draw: Draw, values: Tensor, slopes: Tensor) -> Tensor:
-        """``[*batch, 1, n]`` from values ``[N, *batch]`` and slopes ``[N, *batch, n]``."""
+    def _gradient(self, draw: Draw, values: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        """``[*batch, 1, n]`` from values ``[N, *batch]`` and slopes ``[N, *batch, n]``, and what to
+        remember of it.
+        """
         base, inside, share, _ = draw.memory
         count, exchanges = self.base.samples, self.neighbours
         reach = inside.sum(-1, keepdim=True)
@@ -131,7 +137,8 @@ class CarmsT(SubsetEstimator):
         own = slopes[:count]
         trapezoid = inside * (own - (share * own).sum(-1, keepdim=True))
         trapezoid += share * (reach * own - (inside * own).sum(-1, keepdim=True))
-        change = (draw.z[:exchanges] - draw.z[count:]).to(values.dtype)
+        chosen = indicator(draw.items, inside)
+        change = chosen[:exchanges] - chosen[count:]
         by_slopes = ((own[:exchanges] + slopes[count:]) * change).sum(-1, keepdim=True) / 2
         by_values = (values[:exchanges] - values[count:]).unsqueeze(-1)
         half = reach[:exchanges] / 2 * change

@@ -58,7 +58,7 @@ class Relaxed(SubsetEstimator):
         return soft
 
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        check_dependence(self, fz, draw.z)
+        check_dependence(self, fz, draw.differentiable)
         return fz.mean(0)
 
 

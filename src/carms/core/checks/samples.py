@@ -88,9 +88,17 @@ def check_terms(terms: object, indices: Tensor) -> Tensor:
     return terms
 
 
-def check_values(values: object, indices: Tensor, terms: int | None = None) -> Tensor:
+def check_values(
+    values: object, indices: Tensor, terms: int | None = None, *, variables: bool = True
+) -> Tensor:
     """The values of ``f`` at samples ``[N, *batch, D]``, if they are finite floats ``[N, *batch]``,
     or ``[N, *batch, K]`` of K terms.
+
+    Args:
+        values: what ``f`` returned.
+        indices: the samples.
+        terms: the number of terms, K.
+        variables: whether the last dimension of the samples is that of variables.
     """
     samples = indices.shape
     expected, what = samples[:-1], "[N, *batch]"
@@ -113,7 +121,7 @@ def check_values(values: object, indices: Tensor, terms: int | None = None) -> T
     if values.shape != expected:
         each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = ""
-        if terms is None and values.shape == samples:
+        if variables and terms is None and values.shape == samples:
             example = "each example" if len(samples) > 2 else "one example"
             hint = (
                 f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of "

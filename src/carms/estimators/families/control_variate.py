@@ -69,4 +69,5 @@ class _Learning(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return upstream[0], *ctx.saved_tensors, *[None] * len(ctx.saved_tensors)
+        slopes = ctx.saved_tensors
+        return upstream[0], *slopes, *[None] * len(slopes)

@@ -55,8 +55,9 @@ class Past(torch.nn.Module):
             raise
         self.count.copy_(_DECAY * self.count + 1)
 
-    def combine(self, base: Tensor, terms: list[Tensor], before: Tensor) -> Tensor:
-        """``base + sum_k scale_k term_k`` with the scales of ``cross_fit``, ``[*batch, D, C]``.
+    def combine(self, base: Tensor, terms: list[Tensor], before: Tensor) -> tuple[Tensor, Tensor]:
+        """``base + sum_k scale_k term_k`` with the scales of ``cross_fit``, ``[*batch, D, C]``,
+        and the moments to ``add`` once the backward pass has come.
 
         Args:
             base: ``[*batch, D, C]``, the gradient of each example.
@@ -65,9 +66,8 @@ class Past(torch.nn.Module):
         """
         rows = torch.stack((base, *terms), -3).flatten(-2).to(precise_dtype(base.device))
         own = moments(rows)
-        self.add(own)
         scales = pad(cross_fit(own, before), (1, 0), value=1.0)
-        return (scales.unsqueeze(-2) @ rows).view(base.shape).to(base.dtype)
+        return (scales.unsqueeze(-2) @ rows).view(base.shape).to(base.dtype), own
 
 
 def moments(rows: Tensor) -> Tensor:

@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
+from carms.core.transforms import no_transforms
 from carms.core.variables import Variables
 
-__all__ = ["leaf", "no_slope", "no_transforms", "slope", "wants_gradient"]
+__all__ = ["leaf", "no_slope", "slope", "wants_gradient"]
 
 
 def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
@@ -24,7 +25,7 @@ def no_slope(estimator: object) -> ValueError:
     """The error of an estimator that finds no way from the values of ``f`` to the samples."""
     return ValueError(
         f"{estimator} needs a differentiable f, but its values do not depend on z in a way that "
-        "autograd sees; carms-s takes any f"
+        "autograd sees; loorf takes any f"
     )
 
 
@@ -37,17 +38,3 @@ def leaf(values: Tensor, variables: Variables) -> Tensor:
     """``values`` outside the graph, to differentiate with respect to if the gradient is wanted."""
     with no_transforms():
         return values.detach().requires_grad_(wants_gradient(variables.logits))
-
-
-class no_transforms:  # noqa: N801  named like torch.no_grad
-    """Explain the error of what cannot be done inside ``torch.func`` transforms."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RuntimeError):
-            raise RuntimeError(
-                "an estimator that takes slopes of f by itself does not work inside torch.func "
-                "transforms such as vmap; make a batch dimension of what is mapped over"
-            ) from error

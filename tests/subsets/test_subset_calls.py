@@ -1,0 +1,37 @@
+import pytest
+import torch
+from helpers import generator
+
+from carms import subsets
+
+LOGITS = torch.tensor([[0.3, -0.5, 1.0, 0.1], [0.0, 0.2, -1.0, 0.7]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("name", subsets.available())
+def test_f_may_write_on_its_argument(name, ordered):
+    if ordered and not subsets.make(name, 2).black_box:
+        pytest.skip("is for subsets only")
+
+    def gradient(f):
+        logits = LOGITS.clone().requires_grad_()
+        options = {"ordered": ordered, "estimator": name, "generator": generator()}
+        subsets.expectation(f, logits, 2, **options).sum().backward()
+        return logits.grad
+
+    weight = torch.arange(1.0, 1 + (2 if ordered else LOGITS.shape[-1])).to(LOGITS.dtype)
+    reading = gradient(lambda z: ((z + 1) * weight).square().sum(-1))
+    assert torch.equal(gradient(lambda z: (z.add_(1) * weight).square().sum(-1)), reading)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_many_subsets_are_not_mapped():
+    with pytest.raises(RuntimeError, match="make a batch dimension of what is mapped over"):
+        torch.func.vmap(
+            lambda row: subsets.expectation(lambda z: z.sum(-1), row, 4), randomness="different"
+        )(torch.randn(3, 20))
+
+
+def test_hints_are_about_subsets():
+    with pytest.raises(ValueError, match=r"= \[8, 5\], got shape \[8, 5, 3\]$"):
+        subsets.expectation(lambda z: z, torch.zeros(5, 3), 3)
