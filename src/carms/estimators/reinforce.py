@@ -22,7 +22,7 @@ class Reinforce(ScoreFunction):
 
     Unbiased, for any ``f``, N evaluations. A running mean is a state: make the estimator once and
     keep it. It is the mean of past calls only, so the gradient stays unbiased. It is updated by
-    calls that want a gradient in ``train()`` mode, and its buffers are part of ``state_dict()``.
+    the backward passes of calls in ``train()`` mode; its buffers are part of ``state_dict()``.
 
     Args:
         samples: number of independent samples, at least 1.
@@ -38,7 +38,8 @@ class Reinforce(ScoreFunction):
         >>> logits = torch.zeros(3, 4, requires_grad=True)
         >>> for _ in range(2):
         ...     value = estimator.expectation(lambda z: 5 + 0 * z.sum((-2, -1)), logits)
-        >>> bool(torch.autograd.grad(value, logits)[0].abs().max() < 1e-5)  # it knows the 5 by now
+        ...     (gradient,) = torch.autograd.grad(value, logits)
+        >>> bool(gradient.abs().max() < 1e-5)  # it knows the 5 by now
         True
     """
 
