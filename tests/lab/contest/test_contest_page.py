@@ -61,11 +61,21 @@ def test_leads_and_verdicts_at_equal_steps(standings):
 def test_a_slow_entry_is_judged_earlier_at_equal_time(standings):
     """It takes three times as long, so it had one of three judgements."""
     good, bad = standings["good"], standings["bad"]
-    assert good.time == 3
+    assert (good.time, good.judged_at) == (3, 1)
     assert good.at_time.scores == {seed: score - 2 for seed, score in enumerate(SCORES["good"])}
     assert good.at_time.lead.verdict == "not distinguishable"
-    assert bad.time == 0.5
+    assert (bad.time, bad.judged_at) == (0.5, 0.5)
     assert bad.at_time.scores == bad.at_steps.scores
+
+
+@pytest.mark.parametrize(("seconds", "judgement"), [(7.9, 2), (7.1, 3), (35.0, 1), (37.0, 0)])
+def test_the_nearest_judgement_counts_at_equal_time(seconds, judgement):
+    found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": seconds}))
+    good = next(each for each in found if each.entry.name == "good")
+    expected = None if not judgement else SCORES["good"][0] - 3 + judgement
+    assert good.at_time.scores[0] == expected
+    if judgement:
+        assert good.judged_at == pytest.approx(seconds / 6 * judgement / 3)
 
 
 def test_an_entry_that_was_not_judged_in_time_is_last_at_equal_time():
@@ -75,7 +85,8 @@ def test_an_entry_that_was_not_judged_in_time_is_last_at_equal_time():
     assert (good.at_time.rank.place, good.at_steps.rank.place) == (3, 1)
     at_time, _ = task_sheets(TASK, found)
     (row,) = (row for row in at_time.rows if row[0].text == "good")
-    assert row[2].text == "not judged in time"
+    assert row[2].text == "-"
+    assert row[3].text == "not judged in time"
 
 
 def test_an_entry_that_fails_later_has_its_score_at_equal_time():
@@ -174,7 +185,8 @@ def test_the_table_of_a_task_says_what_is_known(standings):
     assert rows["good"][4:8] == ["5.5 ± 1.9", "+2 (+2 to +2)", "better", "1 (1 to 2)"]
     assert rows["loorf"][6] == "reference"
     assert rows["lost"][3:7] == ["6, 1 failed", "failed", "-", "failed"]
-    assert at_time["good"][1:5] == ["3.00", "3.5 ± 1.9", "+0 (+0 to +0)", "not distinguishable"]
+    assert at_time["good"][1:4] == ["3.00", "1.00", "3.5 ± 1.9"]
+    assert at_time["good"][4:6] == ["+0 (+0 to +0)", "not distinguishable"]
     assert [*rows] == ["good", "loorf", "bad", "lost"]
 
 

@@ -19,10 +19,10 @@ RULES = {
     "run that diverges has no score and ranks last.",
     "Equal steps": "The score after all steps.",
     "Equal time": "The score at the moment when the reference has made all its steps, in processor "
-    "time of training steps on one thread, by the last judgement before that moment: nothing is "
-    "interpolated, which favours the reference by up to one judgement. The time of an entry is the "
-    "median over its runs, which take turns with those of the others. An entry whose time is below "
-    "1 ended earlier and is judged by its last step.",
+    "time of training steps on one thread. Nothing is interpolated: the judgement nearest to that "
+    "moment counts, and the table says when it was, in runs of the reference. The time of an entry "
+    "is the median over its runs, which take turns with those of the others. An entry whose time "
+    "is below 1 ended earlier and is judged by its last step.",
     "Lead": "Mean over seeds of the difference to the reference with the same seed, positive if "
     f"better, with a bootstrap interval of {LEVEL:.0%} ({RESAMPLES:,} resamples of the seeds), "
     "expanded for few seeds as in T. Hesterberg (2015), What teachers should know about the "

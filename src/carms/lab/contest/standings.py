@@ -53,6 +53,8 @@ class Standing:
         results: of its final runs.
         failures: errors of its trials and final runs.
         time: of a run, relative to one of the reference; None before there is one.
+        judged_at: time of the judgement at equal time, relative to a run of the reference; None
+            before there is one.
         at_steps: after all steps; not compared if a step takes more evaluations than the budget.
         at_time: when the reference has made all its steps.
     """
@@ -62,6 +64,7 @@ class Standing:
     results: Sequence[Result]
     failures: Sequence[str]
     time: float | None
+    judged_at: float | None
     at_steps: Place
     at_time: Place
 
@@ -74,27 +77,33 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
     seconds = {name: _median_seconds(runs) for name, runs in finals.items()}
     budget = seconds[task.reference]
     by_steps, by_time = dict[str, Scores](), dict[str, Scores]()
+    judged = {
+        name: _judged_by(task, own, budget) if own and budget else 0
+        for name, own in seconds.items()
+    }
     seeds = [result.run.seed for result in finals[task.reference]]
     for entry in entries:
-        runs, own = finals[entry.name], seconds[entry.name]
+        runs = finals[entry.name]
         if entry.name in rates and rates[entry.name] is None:
             # It failed at every rate in trials, which counts as a failure with every seed.
             at_end = in_time = dict.fromkeys(seeds)
         else:
             at_end = _scores(runs, len(task.judged_steps))
-            in_time = _scores(runs, _judged_by(task, own, budget) if own and budget else 0)
+            in_time = _scores(runs, judged[entry.name])
         if entry.evaluations <= task.evaluations:
             by_steps[entry.name] = at_end
         if budget:
             by_time[entry.name] = in_time
     at_steps, at_time = _places(task, by_steps), _places(task, by_time)
+    times = {name: own / budget if own and budget else None for name, own in seconds.items()}
     return [
         Standing(
             entry,
             rates.get(entry.name),
             finals[entry.name],
             _failures(entry, results),
-            (own / budget) if (own := seconds[entry.name]) and budget else None,
+            times[entry.name],
+            _moment(task, times[entry.name], judged[entry.name]),
             at_steps.get(entry.name, Place(_scores(finals[entry.name], len(task.judged_steps)))),
             at_time.get(entry.name, Place({})),
         )
@@ -139,10 +148,20 @@ def _median_seconds(runs: Sequence[Result]) -> float | None:
 
 
 def _judged_by(task: Task, own: float, budget: float) -> int:
-    """How often an entry was judged when the reference has made all its steps."""
-    # Rounding must not take a judgement from whoever has the time of the reference.
-    steps = min(task.steps, task.steps * budget / own + 1e-6)
-    return sum(step <= steps for step in task.judged_steps)
+    """The number of the judgement that is nearest to the time when the reference has made all its
+    steps; 0 if that is the start.
+    """
+    steps = task.steps * budget / own
+    return min(
+        range(len(task.judged_steps) + 1), key=lambda k: abs((0, *task.judged_steps)[k] - steps)
+    )
+
+
+def _moment(task: Task, time: float | None, judgement: int) -> float | None:
+    """When the judgement of that number was, relative to a run of the reference."""
+    if time is None or not judgement:
+        return None
+    return time * task.judged_steps[judgement - 1] / task.steps
 
 
 def _scores(runs: Sequence[Result], judgements: int) -> Scores:

@@ -24,7 +24,12 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     places = ["score", f"lead over {task.reference}", "verdict", "rank"]
     ordered = sorted(standings, key=_order)
     at_time = [
-        [_name(each), _number(each.time, "{:.2f}"), *_place_fields(each.at_time, task, each)]
+        [
+            _name(each),
+            _number(each.time, "{:.2f}"),
+            _number(each.judged_at, "{:.2f}"),
+            *_place_fields(each.at_time, task, each),
+        ]
         for each in ordered
     ]
     at_steps = [
@@ -37,9 +42,9 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
         ]
         for each in ordered
     ]
-    settings = ["evaluations", "rate", "seeds"]
+    times, settings = ["time", "judged at"], ["evaluations", "rate", "seeds"]
     return [
-        Sheet(f"{task.title}: equal time", ["estimator", "time", *places], at_time, note),
+        Sheet(f"{task.title}: equal time", ["estimator", *times, *places], at_time, note),
         Sheet(f"{task.title}: equal steps", ["estimator", *settings, *places], at_steps, note),
     ]
 
