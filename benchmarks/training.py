@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", default=NETWORKS, help="which networks to train")
     parser.add_argument("--no-train", action="store_true", help="only show what is in the table")
     parser.add_argument("--times", type=int, metavar="ROUNDS", help="measure the step times anew")
-    parser.add_argument("--budget", type=float, default=25_000, help="time for the comparison")
+    parser.add_argument("--budget", type=float, default=20_000, help="time for the comparison")
     parser.add_argument("--page", type=Path, help="put the tables on this page")
     parser.add_argument("--picture", type=Path, help="draw the curves in this file")
     options = parser.parse_args()

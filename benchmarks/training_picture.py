@@ -16,7 +16,9 @@ DASHES = {10: "-", 6: (0, (5, 1)), 4: "--", 3: "-.", 2: ":"}
 
 def draw(path: Path, networks: tuple[str, ...], last: int, first: int) -> None:
     """Draw two panels for each network, from the step ``first`` on."""
-    figure, panels = plt.subplots(len(networks), 2, figsize=(11, 8), dpi=150, layout="constrained")
+    figure, panels = plt.subplots(
+        len(networks), 2, figsize=(11, 8.6), dpi=150, layout="constrained"
+    )
     bounds, relative = curves("test_bound"), times()
     for row, network in zip(panels, networks, strict=True):
         for axes, by_time in zip(row, (False, True), strict=True):
@@ -28,8 +30,16 @@ def draw(path: Path, networks: tuple[str, ...], last: int, first: int) -> None:
             axes.set_title(f"{network}, equal {'time' if by_time else 'steps'}", loc="left")
             axes.grid(alpha=0.2)
             axes.spines[["top", "right"]].set_visible(False)
-    for axes in panels[0]:
-        axes.legend(frameon=False, fontsize=8, ncols=2)
+    # One legend of all lines, below the panels.
+    known = {
+        text: handle
+        for axes in panels.flat
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    texts = sorted(known)
+    figure.legend(
+        [known[text] for text in texts], texts, loc="outside lower center", frameon=False, ncols=5
+    )
     figure.savefig(path)
     print(f"Drawn in {path}")
 
