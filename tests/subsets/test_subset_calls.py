@@ -1,6 +1,7 @@
 import pytest
 import torch
 from helpers import generator
+from torch.utils.checkpoint import checkpoint
 
 from carms import subsets
 
@@ -35,3 +36,18 @@ def test_many_subsets_are_not_mapped():
 def test_hints_are_about_subsets():
     with pytest.raises(ValueError, match=r"= \[8, 5\], got shape \[8, 5, 3\]$"):
         subsets.expectation(lambda z: z, torch.zeros(5, 3), 3)
+
+
+def test_checkpointing_changes_nothing():
+    def train(again):
+        torch.manual_seed(0)
+        estimator, logits = subsets.make("carms-t", 2), LOGITS[0].clone().requires_grad_()
+        for _ in range(20):  # calls of one example, so that what it remembers counts
+            again(
+                lambda own: estimator.expectation(lambda z: z.sin().sum(-1), own), logits
+            ).backward()
+        return logits.grad, estimator.past.total
+
+    plain = train(lambda call, logits: call(logits))
+    computed_again = train(lambda *call: checkpoint(*call, use_reentrant=False))
+    assert all(torch.equal(*pair) for pair in zip(plain, computed_again, strict=True))

@@ -6,7 +6,7 @@ from reprlib import repr as brief
 from typing import Any, NamedTuple
 
 from carms.estimators import Estimator, Name
-from carms.estimators.registry import make_with
+from carms.estimators.registry import make_with_samples
 
 __all__ = ["Contestant", "Entries", "Entry", "contestants"]
 
@@ -52,7 +52,7 @@ def _made(entry: Any, samples: int) -> Estimator:
     name, options = entry if _has_options(entry) else (entry, {})
     if not isinstance(name, str):
         raise TypeError(f"an entry is a name, (name, options) or an estimator, got {brief(entry)}")
-    return make_with(samples, name, options)
+    return make_with_samples(name, samples, options)
 
 
 def _labels(entries: list[Any], made: list[Estimator]) -> list[str]:

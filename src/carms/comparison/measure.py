@@ -13,8 +13,8 @@ from carms.comparison.entries import Contestant, Entries, contestants
 from carms.comparison.problem import Problem
 from carms.comparison.table import Comparison, Measurement
 from carms.comparison.training import train_parameters
-from carms.copulas.names import DEFAULT_SAMPLES
 from carms.core.checks.options import check_flag, whole_number
+from carms.core.defaults import DEFAULT_SAMPLES
 from carms.core.dtypes import precise_dtype
 from carms.core.variables import Distribution
 from carms.estimators import find

@@ -8,8 +8,9 @@ from carms.copulas.dirichlet import Dirichlet
 from carms.copulas.gaussian import Gaussian
 from carms.copulas.independent import Independent
 from carms.copulas.stratified import Stratified
+from carms.core.defaults import DEFAULT_SAMPLES
 
-__all__ = ["COPULAS", "DEFAULT_SAMPLES", "make_copula"]
+__all__ = ["COPULAS", "make_copula"]
 
 COPULAS: dict[str, Callable[[int], Copula]] = {
     "dirichlet": Dirichlet,
@@ -19,8 +20,6 @@ COPULAS: dict[str, Callable[[int], Copula]] = {
     "circular": Circular,
     "independent": Independent,
 }
-
-DEFAULT_SAMPLES = 8
 
 
 def make_copula(copula: str | Copula, samples: int | None) -> Copula:

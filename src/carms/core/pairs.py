@@ -11,8 +11,8 @@ from carms.core.products import exact_product
 
 __all__ = ["check_pairs", "pair_index", "take_pairs", "weights_from_pairs"]
 
-# Up to this number of samples a product with a matrix of 4 MB, which is kept, is fastest.
-_FEW = 128
+# Up to this number of samples a product with a small matrix, which is kept, is as fast.
+_FEW = 16
 
 
 def check_pairs(count: int, batch: Sequence[int], device: torch.device) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["put_gradient", "when_differentiated", "with_gradient_of", "zeros_with_gradient_of"]
+__all__ = ["after_backward", "put_gradient", "with_gradient_of", "zeros_with_gradient_of"]
 
 
 def zeros_with_gradient_of(term: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
 
 
-def when_differentiated(value: Tensor, action: Callable[[], None]) -> None:
+def after_backward(value: Tensor, action: Callable[[], None]) -> None:
     """Act at the end of a backward pass that goes through a value.
 
     Until then all stays as it is, so that a forward pass that is computed once more for the

@@ -39,8 +39,8 @@ def mean_lift(
     p = p / p.sum(0)
     index = indices.unsqueeze(-1).flatten(1)
     orders = make_orders(categories, which, probs.device)
-    # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone N^2/2 lifts, a measured
-    # number of times as dear.
+    # A table costs C^2/2 evaluations of the CDF, the drawn pairs alone N^2/2 lifts, each of which
+    # takes longer; measured, the table is faster up to this number of categories.
     by_pairs = copula.cheap_lift or categories > min(2 * drawn + 4, _LARGEST_TABLE)
     columns = chunk_length(p.shape[1], _CHUNK // orders.numel())
     parts = [

@@ -12,7 +12,7 @@ from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function, holds
 from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot as as_one_hot
-from carms.core.surrogate import put_gradient, when_differentiated
+from carms.core.surrogate import after_backward, put_gradient
 from carms.core.transforms import no_transforms
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
@@ -164,7 +164,7 @@ class CarmsT(Estimator):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
                 gradient, own = self._gradient(memory, draw.relaxed, centred, slopes)
             value = put_gradient(value, draw.variables.logits, gradient)
-            when_differentiated(value, lambda: self.past.add(own))
+            after_backward(value, lambda: self.past.add(own))
         return value.to(values.dtype)
 
     def _draw(

@@ -14,7 +14,7 @@ from carms.couplings import Coupling
 from carms.estimators.base import Estimator
 from carms.estimators.names import Name
 
-__all__ = ["available", "find", "make", "make_with", "register"]
+__all__ = ["available", "find", "make", "make_with_samples", "register"]
 
 _CLASSES: dict[str, type[Estimator]] = {}
 _ALIASES: dict[str, str] = {}
@@ -89,7 +89,7 @@ def make(name: Name | str, **options: Any) -> Estimator:
     return kind(**options)
 
 
-def make_with(samples: int, name: Name | str, options: Mapping[str, Any]) -> Estimator:
+def make_with_samples(name: Name | str, samples: int, options: Mapping[str, Any]) -> Estimator:
     """The estimator behind a name, with a number of samples unless the options have their own.
 
     A copula or a coupling among them has its own number, too.

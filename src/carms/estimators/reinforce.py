@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.options import real_number
 from carms.core.dtypes import computing_dtype, plain_numerics
-from carms.core.surrogate import when_differentiated
+from carms.core.surrogate import after_backward
 from carms.estimators.base import Draw
 from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
@@ -84,7 +84,7 @@ class Reinforce(ScoreFunction):
         if self.stateful and self.training and torch.is_grad_enabled() and fz.numel():
             with plain_numerics(fz):
                 mean = fz.to(computing_dtype(fz.dtype)).mean()
-            when_differentiated(value, lambda: self._remember(mean))
+            after_backward(value, lambda: self._remember(mean))
         return value
 
     @torch.no_grad()

@@ -9,7 +9,7 @@ from carms.core.checks.options import positive_number
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.means import less_mean
-from carms.core.surrogate import put_gradient, when_differentiated
+from carms.core.surrogate import after_backward, put_gradient
 from carms.estimators.base import Draw
 from carms.estimators.families.cross_fit import Past
 from carms.estimators.families.drawing import Drawing, own_values
@@ -85,7 +85,7 @@ class Ridge(Drawing):
             dtype = torch.promote_types(computing_dtype(fz.dtype), logits.dtype)
             gradient, own = self._gradient(draw, own_values(fz.to(dtype), terms))
         value = put_gradient(value, logits, gradient.to(dtype))
-        when_differentiated(value, lambda: self.past.add(own))
+        after_backward(value, lambda: self.past.add(own))
         return value
 
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.options import whole_number
 from carms.core.dtypes import plain_numerics, precise_dtype
-from carms.core.surrogate import put_gradient, when_differentiated
+from carms.core.surrogate import after_backward, put_gradient
 from carms.core.transforms import no_transforms
 from carms.estimators.families.cross_fit import Past
 from carms.estimators.families.slopes import slope, wants_gradient
@@ -121,7 +121,7 @@ class CarmsT(SubsetEstimator):
             slopes = torch.where(draw.logits > -torch.inf, slopes, 0)
             gradient, own = self._gradient(draw, fz.detach().to(dtype), slopes.to(dtype))
         value = put_gradient(value, draw.logits.unsqueeze(-2), gradient)
-        when_differentiated(value, lambda: self.past.add(own))
+        after_backward(value, lambda: self.past.add(own))
         return value
 
     def _gradient(self, draw: Draw, values: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:

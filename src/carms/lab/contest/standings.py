@@ -78,7 +78,7 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
     budget = seconds[task.reference]
     by_steps, by_time = dict[str, Scores](), dict[str, Scores]()
     judged = {
-        name: _judged_by(task, own, budget) if own and budget else 0
+        name: _nearest_judgement(task, own, budget) if own and budget else 0
         for name, own in seconds.items()
     }
     seeds = [result.run.seed for result in finals[task.reference]]
@@ -147,14 +147,12 @@ def _median_seconds(runs: Sequence[Result]) -> float | None:
     return statistics.median(whole) if whole else None
 
 
-def _judged_by(task: Task, own: float, budget: float) -> int:
+def _nearest_judgement(task: Task, own: float, budget: float) -> int:
     """The number of the judgement that is nearest to the time when the reference has made all its
     steps; 0 if that is the start.
     """
-    steps = task.steps * budget / own
-    return min(
-        range(len(task.judged_steps) + 1), key=lambda k: abs((0, *task.judged_steps)[k] - steps)
-    )
+    steps, judged = task.steps * budget / own, (0, *task.judged_steps)
+    return min(range(len(judged)), key=lambda number: abs(judged[number] - steps))
 
 
 def _moment(task: Task, time: float | None, judgement: int) -> float | None:

@@ -1,0 +1,5 @@
+"""What holds where a user says nothing."""
+
+__all__ = ["DEFAULT_SAMPLES"]
+
+DEFAULT_SAMPLES = 8
