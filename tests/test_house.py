@@ -57,6 +57,14 @@ def test_rooms_import_only_rooms_below_them():
         assert other != "lab" or room == "__main__", f"{room} imports {other}"
 
 
+def test_estimators_do_not_import_each_other():
+    files = {path.stem for path in (ROOT / "src/carms/estimators").glob("*.py")}
+    others = {f"carms.estimators.{name}" for name in files - {"base", "names", "registry"}}
+    for path, tree in trees("src/carms/estimators"):
+        used = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert path.endswith("/__init__.py") or not used & others, f"{path}: {used & others}"
+
+
 def test_private_names_are_not_imported():
     for path in HOUSE["PACKAGE"].rglob("*.py"):
         for module, name in HOUSE["imports"](path):

@@ -54,6 +54,21 @@ def test_half_precision_is_computed_in_single():
         torch.testing.assert_close(half, double, rtol=0.01, atol=0.01)
 
 
+def test_a_large_constant_changes_no_digit():
+    first = torch.randn(50, 2, 3, generator=generator(1)).requires_grad_()
+    second = torch.randn(4, 50, 2, 5, generator=generator(2)).requires_grad_()
+
+    def gradients(constant):
+        paths = carms.Paths(4, generator=generator(3))
+        whole = f(paths.sample(first)) + f(paths.sample(second))
+        return torch.autograd.grad(paths.expectation(whole + constant).sum(), (first, second))
+
+    # Whole numbers below 2^24 are exact in single precision, and their sums are not.
+    for with_it, without in zip(gradients(1.6e7), gradients(0.0), strict=True):
+        assert without.abs().sum() > 1
+        torch.testing.assert_close(with_it, without)
+
+
 def test_masked_categories_are_never_drawn_and_have_no_gradient():
     first = torch.zeros(500, 1, 3)
     first[..., 1] = -torch.inf

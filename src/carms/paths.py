@@ -11,6 +11,7 @@ from torch import Tensor
 from carms.core.checks.options import check_flag
 from carms.core.checks.samples import check_values
 from carms.core.dtypes import computing_dtype, plain_numerics
+from carms.core.means import less_mean
 from carms.core.softmax import log_softmax
 from carms.core.surrogate import with_gradient_of
 from carms.core.variables import Distribution, Variables, probabilities
@@ -151,7 +152,7 @@ class Paths:
         logits = draw.variables.logits
         with plain_numerics(logits):
             wide = values.to(computing_dtype(values.dtype))
-            weights = ((wide - wide.mean(0)) / (self.samples - 1)).unsqueeze(-1)
+            weights = (less_mean(wide) / (self.samples - 1)).unsqueeze(-1)
         log_probs = log_softmax(logits.to(computing_dtype(logits.dtype)))
         picked = log_probs.gather(-1, draw.indices.unsqueeze(-1)).squeeze(-1)
         return (picked * weights.to(picked.dtype)).sum((0, -1))
@@ -161,5 +162,4 @@ class Paths:
 
 
 def _compares_samples(estimator: Estimator) -> bool:
-    """Whether it is ``sum_n w_n d log p(z_n)`` with weights of differences between samples."""
-    return isinstance(estimator, ScoreFunction) and estimator.centred
+    return isinstance(estimator, ScoreFunction) and estimator.balanced

@@ -60,7 +60,7 @@ def test_samples_can_be_viewed_as_a_matrix(name):
         ("gumbel-softmax", {"temperature": 0.0}, "temperature must be positive and finite, got 0"),
         ("rebar", {"temperature": -1.0}, "temperature must be positive and finite, got -1"),
         ("gapped-st", {"gap": -1.0}, "gap must be finite and not negative, got -1"),
-        ("gr-mc", {"draws": 0}, "at least 1 draw of the noise is needed, got draws=0"),
+        ("gr-mc", {"draws": 0}, "draws must be at least 1, got 0"),
         ("direct-argmax", {"epsilon": 0.0}, "epsilon must be finite and not zero, got 0"),
         ("finite-difference", {"step": 0.0}, "step must be positive and finite, got 0"),
         ("disarm-tree", {"tree": "oak"}, "tree is 'balanced' or 'stick-breaking', got 'oak'"),
@@ -70,6 +70,11 @@ def test_samples_can_be_viewed_as_a_matrix(name):
 def test_bad_options(name, options, message):
     with pytest.raises(ValueError, match=message):
         carms.make(name, **options)
+
+
+@pytest.mark.parametrize("name", [name for name in carms.available() if name != "exact"])
+def test_the_default_number_of_samples_is_that_of_expectation(name):
+    assert carms.make(name).samples == 8
 
 
 def test_a_whole_shelf_is_compared():

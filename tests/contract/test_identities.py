@@ -113,10 +113,6 @@ def test_carts_is_carms_i_with_two_samples(categories):
     assert torch.equal(carts_gradient, carms_i_gradient)
 
 
-def test_carts_draws_two_samples_by_default():
-    assert carms.make("carts").samples == 2
-
-
 @pytest.mark.parametrize(
     ("alias", "name"), [("rloo", "loorf"), ("vargrad", "loorf"), ("u2g", "disarm")]
 )

@@ -1,8 +1,10 @@
-"""Softmax along a short last dimension."""
+"""Probabilities along the last dimension."""
 
 from torch import Tensor
 
-__all__ = ["log_softmax", "softmax"]
+from carms.core.dtypes import precise_dtype
+
+__all__ = ["log_softmax", "normalised", "softmax"]
 
 # Of many rows that are this short, torch takes the softmax many times faster along a leading
 # dimension, which pays for the copies.
@@ -22,6 +24,12 @@ def log_softmax(logits: Tensor) -> Tensor:
     if _is_better_along_the_rows(logits):
         return logits.log_softmax(-1)
     return logits.movedim(-1, 0).contiguous().log_softmax(0).movedim(0, -1).contiguous()
+
+
+def normalised(probs: Tensor) -> Tensor:
+    """Probabilities that add up to one in double precision."""
+    wide = probs.to(precise_dtype(probs.device))
+    return wide / wide.sum(-1, keepdim=True)
 
 
 def _is_better_along_the_rows(logits: Tensor) -> bool:

@@ -12,6 +12,7 @@ from carms.core.checks.samples import check_categories, check_probs
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import check_pairs, pair_index
+from carms.core.softmax import normalised
 from carms.sampling.mixture import draw_mixed, mixed_lift
 
 __all__ = ["Coupling", "Drawn", "chunk_length"]
@@ -73,9 +74,8 @@ class Coupling(ABC):
     def pmf(self, probs: Tensor) -> Tensor:
         """The joint table ``[*batch, C, C]`` of any two samples of one draw."""
         probs = check_probs(probs)
-        p = probs.to(precise_dtype(probs.device))
+        p = normalised(probs)
         check_memory("joint tables", (*p.shape, p.shape[-1]), 4 * p.itemsize, p.device)
-        p = p / p.sum(-1, keepdim=True)
         product = p.unsqueeze(-1) * p.unsqueeze(-2)
         first, second = pair_index(p.shape[-1], p.device)
         categories = torch.arange(p.shape[-1], device=p.device).expand(p.shape)

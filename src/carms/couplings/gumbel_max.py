@@ -11,6 +11,7 @@ from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import take_pairs
+from carms.core.softmax import normalised
 from carms.couplings.base import Coupling, Drawn
 from carms.couplings.race_lift import race_lift
 
@@ -68,9 +69,7 @@ class BiasedGumbelMax(GumbelMax):
 
     def __init__(self, copula: Copula, extra: int = 0) -> None:
         super().__init__(copula)
-        self.extra = whole_number("extra", extra, most=_MOST_EXTRA)
-        if self.extra < 0:
-            raise ValueError(f"extra is a number of draws, got {extra}")
+        self.extra = whole_number("extra", extra, least=0, most=_MOST_EXTRA)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> Drawn:
         shape = (self.extra + 1, self.samples, *probs.shape[:-1])
@@ -111,8 +110,7 @@ class _WithFrequencies(Drawn):
 
     def lift(self) -> Tensor:
         count = len(self.indices)
-        p = self.probs.to(precise_dtype(self.probs.device))
-        p = (p / p.sum(-1, keepdim=True)).movedim(-1, 0).gather(0, self.indices)
+        p = normalised(self.probs).movedim(-1, 0).gather(0, self.indices)
         frequency = torch.zeros((), dtype=p.dtype, device=p.device)
         for draw in self.draws:
             counts = (self.indices.unsqueeze(1) == draw).sum(1)

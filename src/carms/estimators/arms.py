@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from carms.copulas import Dirichlet
-from carms.core.dtypes import precise_dtype
 from carms.core.means import less_mean
 from carms.core.random import uniform
+from carms.core.softmax import normalised
 from carms.estimators.base import Draw
 from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
 
-__all__ = ["Arms", "Disarm", "probability_of_zero"]
+__all__ = ["Arms", "Disarm"]
 
 
 class Memory(NamedTuple):
@@ -48,6 +48,7 @@ class Arms(ScoreFunction):
     """
 
     binary_only = True
+    balanced = True
     least_samples = 2
 
     def __init__(self, samples: int = 8) -> None:
@@ -55,7 +56,7 @@ class Arms(ScoreFunction):
         self.copula = Dirichlet(self.samples)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
-        zero = probability_of_zero(probs)
+        zero = normalised(probs)[..., 0]
         u = self.copula.points_unchecked(zero.shape, generator, zero.dtype, zero.device)
         indices = (u >= zero).long()
         both, differ = zero * (1 - zero), zero - self.copula.cdf_unchecked(zero, zero)
@@ -91,13 +92,11 @@ class Disarm(ScoreFunction):
 
     binary_only = True
     paired = True
+    balanced = True
     least_samples = 2
 
-    def __init__(self, samples: int = 2) -> None:
-        super().__init__(samples)
-
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
-        zero = probability_of_zero(probs)
+        zero = normalised(probs)[..., 0]
         u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
         indices = torch.stack((u >= zero, 1 - u >= zero)).long()
         differ = indices[0] != indices[1]
@@ -108,9 +107,3 @@ class Disarm(ScoreFunction):
         first, second = fz.unflatten(0, (2, -1))
         half = (first - second) * draw.memory.ratio / self.samples
         return torch.cat((half, -half))
-
-
-def probability_of_zero(probs: Tensor) -> Tensor:
-    """Probabilities ``[...]`` of the first category, in high precision, from ``probs [..., 2]``."""
-    p = probs.to(precise_dtype(probs.device))
-    return p[..., 0] / p.sum(-1)

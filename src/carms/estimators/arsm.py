@@ -12,7 +12,7 @@ from carms.core.means import less_mean
 from carms.core.memo import constant
 from carms.core.pairs import pair_index
 from carms.core.random import uniform
-from carms.estimators.arms import probability_of_zero
+from carms.core.softmax import normalised
 from carms.estimators.base import Draw
 from carms.estimators.families.direct import Direct
 from carms.estimators.registry import register
@@ -58,9 +58,6 @@ class Arsm(Direct):
         >>> len(draw.indices) <= 4 * 3 / 2 + 1, len(draw.indices.unique(dim=0)) == len(draw.indices)
         (True, True)
     """
-
-    def __init__(self, samples: int = 1) -> None:
-        super().__init__(samples)
 
     @classmethod
     def usual_samples(cls, categories: int) -> int:
@@ -156,11 +153,8 @@ class Arm(Direct):
     paired = True
     least_samples = 2
 
-    def __init__(self, samples: int = 2) -> None:
-        super().__init__(samples)
-
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Half]:
-        zero = probability_of_zero(probs)
+        zero = normalised(probs)[..., 0]
         u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
         indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
         half = torch.where((zero > 0) & (zero < 1), 0.5 - u, 0)

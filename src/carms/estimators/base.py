@@ -12,6 +12,7 @@ from torch import Tensor
 from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import check_terms, check_values
 from carms.core.checks.tensors import check_function
+from carms.core.defaults import DEFAULT_SAMPLES
 from carms.core.one_hot import one_hot
 from carms.core.variables import Distribution, Variables
 
@@ -41,23 +42,23 @@ class Draw(Generic[Memory]):
         variables: what they were drawn from.
         indices: ``[N, *batch, D]`` categories.
         memory: what else the maker has to remember of the draw, in a type of its own.
-        relaxed: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
+        differentiable: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
     """
 
     maker: "Estimator"
     variables: Variables
     indices: Tensor
     memory: Memory
-    relaxed: Tensor | None = None
+    differentiable: Tensor | None = None
 
     @property
     def z(self) -> Any:
         """The samples as ``f`` sees them: one-hot ``[N, *batch, D, C]`` in the dtype of the logits;
         for a Bernoulli, zeros and ones ``[N, *batch, D]``; for groups, a tuple of these.
         """
-        if self.relaxed is not None:
+        if self.differentiable is not None:
             # A leaf is copied, since `f` may write on what it is given.
-            z = self.relaxed.clone() if self.relaxed.is_leaf else self.relaxed
+            z = self.differentiable.clone() if self.differentiable.is_leaf else self.differentiable
             return self.variables.soft_samples(z)
         return self.variables.samples(self.indices)
 
@@ -112,7 +113,7 @@ class Estimator(torch.nn.Module, ABC):
     centred: bool = True
     no_terms: str = ""
 
-    def __init__(self, samples: int) -> None:
+    def __init__(self, samples: int = DEFAULT_SAMPLES) -> None:
         super().__init__()
         self.samples = self._check_samples(samples)
 

@@ -48,6 +48,7 @@ class Carms(ScoreFunction):
         torch.Size([6, 5, 4])
     """
 
+    balanced = True
     least_samples = 2
 
     def __init__(self, coupling: Coupling, groups: int = 1) -> None:
@@ -56,9 +57,7 @@ class Carms(ScoreFunction):
                 "coupling must be a Coupling such as InverseCDF(Circular(samples=8)), "
                 f"got {coupling!r}"
             )
-        groups = whole_number("groups", groups)
-        if groups < 1:
-            raise ValueError(f"at least 1 group of samples is needed, got groups={groups}")
+        groups = whole_number("groups", groups, least=1)
         super().__init__(coupling.samples * groups)
         self.coupling = coupling
         self.groups = groups
@@ -232,7 +231,7 @@ class Carts(Carms):
 
     paired = True
 
-    def __init__(self, samples: int = 2, epsilon: float = 0.0) -> None:
+    def __init__(self, samples: int = 8, epsilon: float = 0.0) -> None:
         pairs = self._check_samples(samples) // 2
         super().__init__(InverseCDF(Dirichlet(2), "all", epsilon), groups=pairs)
         self.epsilon = epsilon

@@ -89,15 +89,15 @@ class CarmsT(Estimator):
     def __init__(self, samples: int = 8, neighbours: int | None = None) -> None:
         super().__init__(samples)
         if neighbours is None:
-            neighbours = 1 if samples < 8 else 2
+            neighbours = 1 if self.samples < 8 else 2
         neighbours = whole_number("neighbours", neighbours)
-        if not 1 <= neighbours < samples:
+        if not 1 <= neighbours < self.samples:
             raise ValueError(
                 "carms-t needs at least 1 neighbour and 1 other sample, and `samples` counts both: "
-                f"got neighbours={neighbours} of samples={samples}"
+                f"got neighbours={neighbours} of samples={self.samples}"
             )
         self.neighbours = neighbours
-        self.base = samples - neighbours
+        self.base = self.samples - neighbours
         self._coupling = InverseCDF(Circular(self.base)) if self.base > 1 else None
         self.past = Past(terms=1 if self._coupling is None else 2)
 
@@ -120,7 +120,7 @@ class CarmsT(Estimator):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
             z, carrier = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
-        draw = Draw(self, variables, indices, memory, relaxed=z)
+        draw = Draw(self, variables, indices, memory, differentiable=z)
         self._check_terms(draw, terms)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         if values.dtype.itemsize < 4:
@@ -144,11 +144,11 @@ class CarmsT(Estimator):
         variables = Variables.of(logits)
         indices, memory = self._draw(variables, generator)
         hard = as_one_hot(indices, memory.probs.shape[-1], memory.probs.dtype)
-        return Draw(self, variables, indices, memory, relaxed=leaf(hard, variables))
+        return Draw(self, variables, indices, memory, differentiable=leaf(hard, variables))
 
     def surrogate(self, draw: Draw[Memory], fz: Tensor, terms: Tensor | None = None) -> Tensor:
         values, memory = self._check_values(draw, fz, terms), draw.memory
-        assert draw.relaxed is not None
+        assert draw.differentiable is not None
         wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))
         value = (memory.weights * wide).sum(0)
         if wants_gradient(draw.variables.logits):
@@ -156,13 +156,13 @@ class CarmsT(Estimator):
             with torch.autocast(values.device.type, enabled=False):
                 if from_value:
                     # By the same operations as in one pass, so that every digit is the same.
-                    slopes = slope(self, value, draw.relaxed)
+                    slopes = slope(self, value, draw.differentiable)
                     slopes = slopes * _finite(1 / memory.weights)[..., None, None]
                 else:
-                    slopes = slope(self, values, draw.relaxed)
+                    slopes = slope(self, values, draw.differentiable)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
-                gradient, own = self._gradient(memory, draw.relaxed, centred, slopes)
+                gradient, own = self._gradient(memory, draw.differentiable, centred, slopes)
             value = put_gradient(value, draw.variables.logits, gradient)
             after_backward(value, lambda: self.past.add(own))
         return value.to(values.dtype)

@@ -54,7 +54,7 @@ class DirectArgmax(Direct):
 
     unbiased = False
 
-    def __init__(self, samples: int = 1, epsilon: float = 1.0) -> None:
+    def __init__(self, samples: int = 8, epsilon: float = 1.0) -> None:
         super().__init__(samples)
         self.epsilon = real_number("epsilon", epsilon)
         if not self.epsilon:

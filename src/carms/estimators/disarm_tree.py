@@ -59,7 +59,7 @@ class DisarmTree(Direct):
     least_samples = 2
 
     def __init__(
-        self, samples: int = 2, tree: Literal["balanced", "stick-breaking"] = "balanced"
+        self, samples: int = 8, tree: Literal["balanced", "stick-breaking"] = "balanced"
     ) -> None:
         super().__init__(samples)
         check_choice("tree", tree, ("balanced", "stick-breaking"))

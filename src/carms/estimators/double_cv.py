@@ -1,44 +1,17 @@
 """Double control variates."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from carms.core.checks.options import real_number
-from carms.core.dtypes import plain_numerics
 from carms.core.means import less_mean
-from carms.core.one_hot import one_hot
-from carms.core.variables import Distribution, Variables, probabilities
-from carms.estimators.base import Draw, Estimator
+from carms.core.variables import Distribution
+from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import leaf, slope
+from carms.estimators.families.slopes import WithProbs, samples_with_slopes, slope
 from carms.estimators.registry import register
-from carms.sampling.independent import independent_samples
 
-__all__ = ["DoubleCV", "samples_with_slopes"]
-
-
-class Memory(NamedTuple):
-    """What a draw of ``double-cv`` or ``rodeo`` remembers beside its samples.
-
-    Attributes:
-        probs: ``[*batch, D, C]``.
-    """
-
-    probs: Tensor
-
-
-def samples_with_slopes(
-    maker: Estimator, logits: Distribution, generator: torch.Generator | None
-) -> Draw:
-    """Independent one-hot samples with respect to which ``f`` can be differentiated."""
-    variables = Variables.of(logits)
-    with plain_numerics(variables.logits):
-        probs = probabilities(variables.logits)
-        indices = independent_samples(probs, maker.samples, generator)
-        hard = one_hot(indices, probs.shape[-1], probs.dtype)
-    return Draw(maker, variables, indices, Memory(probs), relaxed=leaf(hard, variables))
+__all__ = ["DoubleCV"]
 
 
 @register("double-cv")
@@ -76,10 +49,10 @@ class DoubleCV(ControlVariate):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         return samples_with_slopes(self, logits, generator)
 
-    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        assert draw.relaxed is not None
-        slopes = slope(self, fz, draw.relaxed)
-        probs, z = draw.memory.probs, draw.relaxed.detach()
+    def _gradient(self, draw: Draw[WithProbs], fz: Tensor) -> Tensor:
+        assert draw.differentiable is not None
+        slopes = slope(self, fz, draw.differentiable)
+        probs, z = draw.memory.probs, draw.differentiable.detach()
         score, scale = z - probs, self.scale.to(probs)
         others = (slopes.sum(0) - slopes) / (self.samples - 1)
         centred = less_mean(fz.detach()).to(z.dtype)

@@ -56,7 +56,7 @@ class FiniteDifference(Direct):
     unbiased = False
     sums_to_zero = False
 
-    def __init__(self, samples: int = 4, step: float = 0.3) -> None:
+    def __init__(self, samples: int = 8, step: float = 0.3) -> None:
         super().__init__(samples)
         self.step = positive_number("step", step)
 

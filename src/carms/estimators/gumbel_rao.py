@@ -1,54 +1,16 @@
-"""Gumbel-Rao Monte Carlo, and its averaged slope for estimators that build on it."""
-
-from typing import NamedTuple
+"""Gumbel-Rao Monte Carlo."""
 
 import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number, whole_number
-from carms.core.softmax import softmax
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
-from carms.estimators.families.softmax_slope import mean_softmax_slope
+from carms.estimators.families.softmax_slope import Noise, averaged_slope
 from carms.estimators.registry import register
-from carms.sampling.gumbel import exponentials, perturbed_given
 
-__all__ = ["GumbelRao", "Noise", "averaged_slope", "check_draws"]
-
-
-class Noise(NamedTuple):
-    """How to draw the Gumbel noise, and the temperature of the softmax over it."""
-
-    temperature: float
-    draws: int
-    generator: torch.Generator | None
-
-
-def check_draws(draws: int) -> int:
-    """Check the number of draws of the noise."""
-    draws = whole_number("draws", draws)
-    if draws < 1:
-        raise ValueError(f"at least 1 draw of the noise is needed, got draws={draws}")
-    return draws
-
-
-def averaged_slope(logits: Tensor, probs: Tensor, indices: Tensor, noise: Noise) -> Tensor:
-    """Zeros ``[N, *batch, D, C]`` whose derivative with respect to the logits is the slope of
-    ``softmax((log probs + G) / temperature)``, averaged over draws of the Gumbel noise ``G`` given
-    that the categories ``indices [N, *batch, D]`` won.
-
-    Args:
-        logits: ``[*batch, D, C]``.
-        probs: ``[*batch, D, C]``, or ``[N, *batch, D, C]`` where each sample has its own.
-        indices: the samples.
-        noise: how to draw it.
-    """
-    shape = noise.draws, *indices.shape, probs.shape[-1]
-    times = exponentials(shape, probs, noise.generator)
-    noisy = perturbed_given(probs.log(), indices.expand(shape[:-1]), times)
-    soft = softmax(noisy / noise.temperature)
-    return mean_softmax_slope(logits, soft) / noise.temperature
+__all__ = ["GumbelRao"]
 
 
 @register("gr-mc")
@@ -91,7 +53,7 @@ class GumbelRao(HardSamples):
     ) -> None:
         super().__init__(samples, coupling)
         self.temperature = positive_number("temperature", temperature)
-        self.draws = check_draws(draws)
+        self.draws = whole_number("draws", draws, least=1)
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None

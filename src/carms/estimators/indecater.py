@@ -49,9 +49,6 @@ class Indecater(Direct):
         [24, 20]
     """
 
-    def __init__(self, samples: int = 1) -> None:
-        super().__init__(samples)
-
     def evaluations(self, variables: int, categories: int) -> int:
         return self.samples * variables * categories
 

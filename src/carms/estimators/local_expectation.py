@@ -49,9 +49,6 @@ class LocalExpectation(Direct):
         >>> torch.testing.assert_close(value, carms.expectation(f, logits, "exact"))  # one variable
     """
 
-    def __init__(self, samples: int = 1) -> None:
-        super().__init__(samples)
-
     def evaluations(self, variables: int, categories: int) -> int:
         return self.samples * (1 + variables * (categories - 1))
 

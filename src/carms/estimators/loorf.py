@@ -34,10 +34,8 @@ class Loorf(ScoreFunction):
         0.25
     """
 
+    balanced = True
     least_samples = 2
-
-    def __init__(self, samples: int = 8) -> None:
-        super().__init__(samples)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
         return independent_samples(probs, self.samples, generator), None

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
+from carms.core.softmax import normalised
 from carms.estimators.base import Draw
 from carms.estimators.families.direct import Direct
 from carms.estimators.families.neighbours import neighbour_table, neighbours
@@ -58,9 +58,6 @@ class MeasureValued(Direct):
 
     sums_to_zero = False
 
-    def __init__(self, samples: int = 1) -> None:
-        super().__init__(samples)
-
     def evaluations(self, variables: int, categories: int) -> int:
         return self.samples * (1 + variables * (categories - 1))
 
@@ -73,7 +70,7 @@ class MeasureValued(Direct):
         z, probs, other = draw.memory
         table = neighbour_table(fz, z, probs.shape[-1])
         # In double precision: single has few digits of a small ``1 - p``.
-        p = _normalised(probs)
+        p = normalised(probs)
         return ((p * (1 - p)).to(fz.dtype) * (table - table.gather(-1, other))).mean(0)
 
     def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
@@ -82,7 +79,7 @@ class MeasureValued(Direct):
 
 def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
     """``[N, *batch, C]``: for each category, one drawn from all the others of ``probs``."""
-    p = _normalised(probs)
+    p = normalised(probs)
     wide = p.dtype
     u = uniform((samples, *probs.shape[:-1], 1), generator, wide, probs.device)
     # A uniform on [0, 1 - p_c], moved beyond the interval of c if it is not below it.
@@ -91,9 +88,3 @@ def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None)
     u = u.clamp_max(1 - torch.finfo(wide).eps / 2).movedim(-1, 1)
     others: Tensor = Partition.of(probs).category(u.flatten(0, 1)).unflatten(0, (samples, -1))
     return others.movedim(1, -1)
-
-
-def _normalised(probs: Tensor) -> Tensor:
-    """Probabilities that add up to one in double precision."""
-    p = probs.to(precise_dtype(probs.device))
-    return p / p.sum(-1, keepdim=True)

@@ -55,9 +55,6 @@ class MuProp(ControlVariate):
 
     soft_points = True
 
-    def __init__(self, samples: int = 8) -> None:
-        super().__init__(samples)
-
     def evaluations(self, variables: int, categories: int) -> int:
         return self.samples + 1
 
@@ -70,7 +67,7 @@ class MuProp(ControlVariate):
         mean = leaf(probs.unsqueeze(0), variables)
         indices = torch.cat((probs.argmax(-1).unsqueeze(0), z))
         seen = torch.cat((mean, hard))
-        return Draw(self, variables, indices, Memory(mean, hard), relaxed=seen)
+        return Draw(self, variables, indices, Memory(mean, hard), differentiable=seen)
 
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         mean, hard = draw.memory

@@ -75,8 +75,7 @@ def make(name: Name | str, **options: Any) -> Estimator:
     Args:
         name: one of ``available``, or an alias: ``rloo`` or ``vargrad`` for ``loorf``, ``u2g`` for
             ``disarm``.
-        options: ``samples``, whose default is that of the class, and whatever else the estimator
-            takes.
+        options: ``samples``, 8 by default, and whatever else the estimator takes.
 
     Examples:
         >>> make("loorf", samples=4)

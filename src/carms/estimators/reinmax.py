@@ -8,16 +8,10 @@ from carms.core.softmax import softmax
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
-from carms.estimators.families.softmax_slope import softmax_slope
+from carms.estimators.families.softmax_slope import midpoint, softmax_slope
 from carms.estimators.registry import register
 
-__all__ = ["ReinMax", "midpoint"]
-
-
-def midpoint(indices: Tensor, probs: Tensor) -> Tensor:
-    """``[N, *batch, D, C]``: half way from ``probs [*batch, D, C]`` to the one-hot samples."""
-    categories = torch.arange(probs.shape[-1], device=probs.device)
-    return ((indices.unsqueeze(-1) == categories).to(probs.dtype) + probs) / 2
+__all__ = ["ReinMax"]
 
 
 @register("reinmax")

@@ -3,14 +3,17 @@
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import positive_number, real_number
+from carms.core.checks.options import positive_number, real_number, whole_number
 from carms.couplings import Coupling
 from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
-from carms.estimators.families.softmax_slope import softmax_slope
-from carms.estimators.gumbel_rao import Noise, averaged_slope, check_draws
+from carms.estimators.families.softmax_slope import (
+    Noise,
+    averaged_slope,
+    midpoint,
+    softmax_slope,
+)
 from carms.estimators.registry import register
-from carms.estimators.reinmax import midpoint
 
 __all__ = ["ReinMaxCV"]
 
@@ -63,7 +66,7 @@ class ReinMaxCV(HardSamples):
     ) -> None:
         super().__init__(samples, coupling)
         self.temperature = positive_number("temperature", temperature)
-        self.draws = check_draws(draws)
+        self.draws = whole_number("draws", draws, least=1)
         self.scale = real_number("scale", scale)
 
     def _reparameterise(

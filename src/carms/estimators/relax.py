@@ -8,8 +8,8 @@ from carms.core.checks.tensors import check_floats
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
+from carms.estimators.families.relaxed_sample import RelaxedSample
 from carms.estimators.families.slopes import slope
-from carms.estimators.rebar import RelaxedSample
 from carms.estimators.registry import register
 
 __all__ = ["Relax"]

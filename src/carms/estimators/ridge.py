@@ -9,6 +9,7 @@ from carms.core.checks.options import positive_number
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.means import less_mean
+from carms.core.softmax import normalised
 from carms.core.surrogate import after_backward, put_gradient
 from carms.estimators.base import Draw
 from carms.estimators.families.cross_fit import Past
@@ -68,7 +69,7 @@ class Ridge(Drawing):
 
     least_samples = 2
 
-    def __init__(self, samples: int = 16, penalty: float = 0.3) -> None:
+    def __init__(self, samples: int = 8, penalty: float = 0.3) -> None:
         super().__init__(samples)
         self.penalty = positive_number("penalty", penalty)
         self.past = Past(terms=1)
@@ -92,8 +93,7 @@ class Ridge(Drawing):
         """``[*batch, D, C]`` from the ``own_values`` of the variables, and what to remember."""
         memory = draw.memory
         wide = precise_dtype(fz.device)
-        probs = memory.probs.to(wide)
-        probs = probs / probs.sum(-1, keepdim=True)
+        probs = normalised(memory.probs)
         score = (draw.one_hot(wide) - probs).movedim(0, -3)  # [*batch, N, D, C]
         values = less_mean(fz).to(wide).movedim(0, -2)  # [*batch, N, 1 or D]
 

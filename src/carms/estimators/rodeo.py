@@ -7,9 +7,8 @@ from carms.core.checks.options import MOST_UNITS, whole_number
 from carms.core.means import less_mean
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
-from carms.estimators.double_cv import Memory, samples_with_slopes
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import slope
+from carms.estimators.families.slopes import WithProbs, samples_with_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["Rodeo"]
@@ -60,10 +59,10 @@ class Rodeo(ControlVariate):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         return samples_with_slopes(self, logits, generator)
 
-    def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        assert draw.relaxed is not None
-        slopes = slope(self, fz, draw.relaxed)
-        probs, z, f = draw.memory.probs, draw.relaxed.detach(), fz.detach().to(slopes.dtype)
+    def _gradient(self, draw: Draw[WithProbs], fz: Tensor) -> Tensor:
+        assert draw.differentiable is not None
+        slopes = slope(self, fz, draw.differentiable)
+        probs, z, f = draw.memory.probs, draw.differentiable.detach(), fz.detach().to(slopes.dtype)
         if not probs.shape[-2]:
             return torch.zeros_like(probs)
         score = z - probs

@@ -61,9 +61,6 @@ class Unord(ScoreFunction):
     centred = False
     least_samples = 2
 
-    def __init__(self, samples: int = 8) -> None:
-        super().__init__(samples)
-
     @classmethod
     def usual_samples(cls, categories: int) -> int:
         return min(categories, 7)

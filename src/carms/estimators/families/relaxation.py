@@ -36,7 +36,7 @@ class Relaxation(Estimator):
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)
-        check_dependence(self, fz, draw.relaxed)
+        check_dependence(self, fz, draw.differentiable)
         return fz.mean(0)
 
     @abstractmethod

@@ -17,16 +17,19 @@ __all__ = ["ScoreFunction"]
 class ScoreFunction(Drawing):
     """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``.
 
-    Where they are ``centred`` the weights of each variable add up to zero, so that the normaliser
-    of the probabilities drops out.
+    Attributes:
+        balanced: whether the weights of each variable add up to zero. The samples are then compared
+            with each other, and the normaliser of the probabilities drops out.
     """
+
+    balanced: bool = False
 
     def with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
         logits = draw.variables.logits
         with plain_numerics(logits):
             weights = self.weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
         wide = logits.to(computing_dtype(logits.dtype))
-        scores = wide if self.centred else log_softmax(wide)
+        scores = wide if self.balanced else log_softmax(wide)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
         zeros = zeros_with_gradient_of(picked)
         term = (zeros * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))

@@ -1,12 +1,18 @@
 """Derivatives of ``f`` with respect to its samples."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from carms.core.dtypes import plain_numerics
+from carms.core.one_hot import one_hot
 from carms.core.transforms import no_transforms
-from carms.core.variables import Variables
+from carms.core.variables import Distribution, Variables, probabilities
+from carms.estimators.base import Draw, Estimator
+from carms.sampling.independent import independent_samples
 
-__all__ = ["leaf", "no_slope", "slope", "wants_gradient"]
+__all__ = ["WithProbs", "leaf", "no_slope", "samples_with_slopes", "slope", "wants_gradient"]
 
 
 def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
@@ -38,3 +44,25 @@ def leaf(values: Tensor, variables: Variables) -> Tensor:
     """``values`` outside the graph, to differentiate with respect to if the gradient is wanted."""
     with no_transforms():
         return values.detach().requires_grad_(wants_gradient(variables.logits))
+
+
+class WithProbs(NamedTuple):
+    """What a draw remembers beside its samples.
+
+    Attributes:
+        probs: ``[*batch, D, C]``.
+    """
+
+    probs: Tensor
+
+
+def samples_with_slopes(
+    maker: Estimator, logits: Distribution, generator: torch.Generator | None
+) -> Draw[WithProbs]:
+    """Independent one-hot samples with respect to which ``f`` can be differentiated."""
+    variables = Variables.of(logits)
+    with plain_numerics(variables.logits):
+        probs = probabilities(variables.logits)
+        indices = independent_samples(probs, maker.samples, generator)
+        hard = one_hot(indices, probs.shape[-1], probs.dtype)
+    return Draw(maker, variables, indices, WithProbs(probs), differentiable=leaf(hard, variables))
