@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import torch
-from contest import Outcome, contest, options, verdict
+from contest import Outcome, contest, draw_learning_curves, options, verdict
 from torch import Tensor, nn
 
 from carms import sequences
@@ -161,15 +161,8 @@ def compare_variances(steps: int, repeats: int) -> None:
 def draw(found: dict[str, list[Outcome]], out: Path) -> None:
     """Learning curves: the mean over seeds, and a band from the worst to the best."""
     figure, axis = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
-    for method, group in found.items():
-        curves = torch.stack([one.picture for one in group])
-        steps = EVERY * torch.arange(curves.shape[1])
-        shade = SHADES[method]
-        axis.fill_between(steps, curves.amin(0), curves.amax(0), color=shade, alpha=0.13, lw=0)
-        axis.plot(steps, curves.mean(0), color=shade, lw=2, label=method)
-    axis.set(xlabel="step", ylabel="mean return of the likeliest walks", xlim=(0, None))
-    axis.legend(frameon=False, loc="lower right")
-    axis.spines[["top", "right"]].set_visible(False)
+    draw_learning_curves(axis, found, SHADES, EVERY)
+    axis.set(ylabel="mean return of the likeliest walks")
     figure.savefig(out, dpi=110)
 
 

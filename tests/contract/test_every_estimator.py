@@ -72,11 +72,6 @@ def test_bad_options(name, options, message):
         carms.make(name, **options)
 
 
-@pytest.mark.parametrize("name", [name for name in carms.available() if name != "exact"])
-def test_the_default_number_of_samples_is_that_of_expectation(name):
-    assert carms.make(name).samples == 8
-
-
 def test_a_whole_shelf_is_compared():
     weight = torch.randn(12, 8, generator=generator(1), dtype=torch.float64)
     out = torch.randn(8, generator=generator(2), dtype=torch.float64)

@@ -35,3 +35,8 @@ def test_signatures_do_not_spell_out_all_names(function):
     shown = str(inspect.signature(function))
     assert "reinforce" not in shown
     assert len(shown) < 400
+
+
+@pytest.mark.parametrize("name", [name for name in carms.available() if name != "exact"])
+def test_the_default_number_of_samples_is_that_of_expectation(name):
+    assert carms.make(name).samples == 8

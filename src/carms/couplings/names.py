@@ -5,9 +5,7 @@ from carms.core.defaults import DEFAULT_SAMPLES
 from carms.couplings.base import Coupling
 from carms.couplings.inverse_cdf import InverseCDF
 
-__all__ = ["INDEPENDENT", "make_coupling"]
-
-INDEPENDENT = "independent"
+__all__ = ["make_coupling"]
 
 
 def make_coupling(coupling: str | Coupling, samples: int | None) -> tuple[Coupling | None, int]:
@@ -33,6 +31,6 @@ def make_coupling(coupling: str | Coupling, samples: int | None) -> tuple[Coupli
             f"{', '.join(COPULAS)}, got {coupling!r}"
         )
     samples = DEFAULT_SAMPLES if samples is None else samples
-    if coupling == INDEPENDENT:
+    if coupling == "independent":
         return None, samples
     return InverseCDF(make_copula(coupling, samples), "given"), samples

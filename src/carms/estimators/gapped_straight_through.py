@@ -6,7 +6,6 @@ from torch import Tensor
 from carms.core.checks.options import positive_number, real_number
 from carms.core.softmax import softmax
 from carms.couplings import Coupling
-from carms.couplings.names import INDEPENDENT
 from carms.estimators.families.hard_samples import HardSamples
 from carms.estimators.families.softmax_slope import softmax_slope
 from carms.estimators.registry import register
@@ -49,7 +48,7 @@ class GappedStraightThrough(HardSamples):
         samples: int | None = None,
         temperature: float = 0.5,
         gap: float = 1.0,
-        coupling: str | Coupling = INDEPENDENT,
+        coupling: str | Coupling = "independent",
     ) -> None:
         super().__init__(samples, coupling)
         self.temperature = positive_number("temperature", temperature)

@@ -1,4 +1,4 @@
-"""Checkpoints: damaged, missing, of an older version, of another run."""
+"""Checkpoints: damaged, missing, of another run."""
 
 import json
 import os
@@ -11,7 +11,6 @@ from small_runs import SMALL, contents, damage_by_one_bit, flip, outcome, train
 from carms.lab.runs.checkpoints import seal
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import RunDirectory
-from carms.lab.runs.sums import sha256
 from carms.lab.train.training import Trainer
 
 CONFIG = {"seed": 3, "rate": 1e-4, "latents": None}
@@ -129,15 +128,6 @@ def test_a_checkpoint_of_another_step_is_damaged(run):
         shutil.copy(path, path.with_name(f"000000060.{kind}"))
     with pytest.warns(UserWarning, match=r"it says step 40, .*: using the one before"):
         assert Trainer.of_run(run).step == 40
-
-
-def test_checkpoints_of_the_version_before(finished, run):
-    for path in (run / "checkpoints").glob("*.json"):
-        manifest = json.loads(path.read_text())
-        tensors = path.with_suffix(".safetensors").read_bytes()
-        old = {name: manifest[name] for name in ("step", "metrics_size")}
-        path.write_text(json.dumps(old | {"sha256": sha256(tensors)}))
-    assert train(run) == outcome(finished)
 
 
 @pytest.mark.parametrize("size", [-5, "7", None])

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.couplings import Coupling
-from carms.couplings.names import INDEPENDENT, make_coupling
+from carms.couplings.names import make_coupling
 from carms.estimators.families.relaxation import Relaxation
 from carms.sampling.independent import independent_samples
 
@@ -22,7 +22,9 @@ class HardSamples(Relaxation):
         coupling: an object of ``carms.couplings``, or the name of a copula.
     """
 
-    def __init__(self, samples: int | None = None, coupling: str | Coupling = INDEPENDENT) -> None:
+    def __init__(
+        self, samples: int | None = None, coupling: str | Coupling = "independent"
+    ) -> None:
         made, samples = make_coupling(coupling, samples)
         super().__init__(samples)
         self.coupling = made

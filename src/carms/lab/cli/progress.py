@@ -67,7 +67,7 @@ class RunProgress:
         name, steps = settings.estimator, settings.steps
         self._training = self._progress.add_task(name, total=steps, visible=False)
         self._evaluation = self._progress.add_task("images evaluated", total=0, visible=False)
-        self._seen = self._due = 0.0
+        self._begun, self._due = False, 0.0
 
     def __enter__(self) -> "RunProgress":
         self._progress.start()
@@ -88,10 +88,10 @@ class RunProgress:
             self._say(step, "" if objective is None else f"  objective {objective:9.3f}")
 
     def _move(self, step: int, objective: float | None) -> None:
-        if not self._seen:
+        if not self._begun:
             # A run that is resumed does not begin with a great leap, by which the rate is measured.
             self._progress.reset(self._training, completed=step, visible=True)
-            self._seen = time.monotonic()
+            self._begun = True
         text = "" if objective is None else f"  objective {objective:.2f}"
         description = f"{self._settings.estimator}{text}"
         self._progress.update(self._training, completed=step, description=description)

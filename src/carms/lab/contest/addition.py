@@ -3,15 +3,13 @@
 import torch
 from torch import Tensor
 
-from carms import sequences
 from carms.lab.contest.task import Entry, Judged, Learner, Task
-from carms.lab.models.addition import Adder, answers, held_out, problems, rewards
+from carms.lab.models.addition import Adder, held_out, mean_reward, problems, rewards
 from carms.lab.runs.rollout_settings import METHODS
 
 __all__ = ["ROLLOUTS"]
 
 SAMPLES, PROMPTS = 16, 16
-COPULAS: dict[str, str] = {str(name): copula for name, copula in METHODS.items()}
 
 
 class RolloutLearner(Learner):
@@ -33,16 +31,7 @@ class RolloutLearner(Learner):
 
     def step(self) -> float:
         prompts = problems(PROMPTS, self._prompts)
-        group = sequences.rollouts(
-            self._model.step,
-            prompts,
-            SAMPLES,
-            answers(prompts).shape[-1],
-            self._copula,
-            generator=self._draws,
-        )
-        log_probs = self._model.log_probs(prompts, group.tokens)
-        reward = sequences.surrogate(rewards(prompts, group.tokens), log_probs, group).mean()
+        reward = mean_reward(self._model, prompts, SAMPLES, self._copula, generator=self._draws)
         self._optimiser.zero_grad()
         (-reward).backward()
         self._optimiser.step()
@@ -56,11 +45,11 @@ class RolloutLearner(Learner):
 
 
 def _entries() -> list[Entry]:
-    return [Entry(name, SAMPLES, SAMPLES) for name in COPULAS]
+    return [Entry(name, SAMPLES, SAMPLES) for name in METHODS]
 
 
 def _start(entry: Entry, rate: float, seed: int) -> Learner:
-    return RolloutLearner(COPULAS[entry.name], rate, seed)
+    return RolloutLearner(METHODS[entry.name], rate, seed)
 
 
 ROLLOUTS = Task(

@@ -9,8 +9,8 @@ from carms.lab.contest.entries import categorical_entries
 from carms.lab.contest.task import Entry, Judged, Learner, Task
 from carms.lab.data.datasets import Dataset, load, some_of
 from carms.lab.runs.settings import Settings
+from carms.lab.train import learner
 from carms.lab.train.evaluation import mean_bound
-from carms.lab.train.learner import Learner as ImageLearner
 
 __all__ = ["image_task"]
 
@@ -49,7 +49,7 @@ def image_task(
         own = replace(
             settings, estimator=entry.name, samples=max(entry.samples, 1), rate=rate, seed=seed
         )
-        return ImageModel(own)
+        return ImageLearner(own)
 
     return Task(
         name=name,
@@ -69,7 +69,7 @@ def image_task(
     )
 
 
-class ImageModel(Learner):
+class ImageLearner(Learner):
     """A model of images.
 
     Args:
@@ -78,7 +78,7 @@ class ImageModel(Learner):
 
     def __init__(self, settings: Settings) -> None:
         self._data = held_out(settings.dataset)
-        self._learner = ImageLearner(settings, data=self._data)
+        self._learner = learner.Learner(settings, data=self._data)
 
     def step(self) -> float:
         before = self._learner.objective_sum

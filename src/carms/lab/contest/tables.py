@@ -4,6 +4,7 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from carms.lab.contest.standings import Place, Standing
 from carms.lab.contest.statistics import LEAST_SEEDS, Rank
@@ -13,8 +14,7 @@ from carms.lab.report.sheets import Field, Sheet
 __all__ = ["summary_sheet", "task_sheets"]
 
 _NOTHING = Field("-")
-Moment = str
-"""``"at_steps"`` or ``"at_time"``."""
+Moment = Literal["at_steps", "at_time"]
 
 
 def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:

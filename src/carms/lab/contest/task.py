@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from carms.estimators import Estimator
+from carms.lab.train.learner import LEARNED_RATE
 from carms.subsets import SubsetEstimator
 
 __all__ = ["Entry", "GradientLearner", "Judged", "Learner", "Task"]
-
-# Adam's rate for the parameters of estimators that have some, as in `carms vae`.
-LEARNED_RATE = 1e-3
 
 
 class Judged(NamedTuple):

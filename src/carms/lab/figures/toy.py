@@ -1,8 +1,8 @@
 """The paper's toy problem: how much do estimators of the same gradient vary?
 
 ``f(z) = sum_d sum_c d c z_dc`` with three variables of three categories, three samples, and
-``p ~ Dir(alpha)`` from low entropy (alpha = 1) to nearly uniform (alpha = 1000). Prints the bias
-and variance of each estimator, and draws the variances of all logits as a box plot.
+``p ~ Dir(alpha)`` from low entropy (alpha = 1) to nearly uniform (alpha = 1000). Measures the
+bias and variance of each estimator, and draws the variances of all logits as a box plot.
 """
 
 from collections.abc import Iterable, Sequence

@@ -4,7 +4,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
-__all__ = ["BASE", "DIGITS", "Adder", "answers", "digits", "held_out", "problems", "rewards"]
+from carms import sequences
+
+__all__ = [
+    "BASE",
+    "DIGITS",
+    "Adder",
+    "answers",
+    "digits",
+    "held_out",
+    "mean_reward",
+    "problems",
+    "rewards",
+]
 
 BASE, DIGITS = 4, 3
 # Number of prompts, of all 4,096, that are never trained on.
@@ -142,3 +154,19 @@ class Block(nn.Module):
         seen = scaled_dot_product_attention(query, key, value, is_causal=past is None)
         hidden = hidden + self.together(seen.transpose(1, 2).flatten(2))
         return hidden + self.down(gelu(self.up(self.before_layers(hidden)))), (key, value)
+
+
+def mean_reward(
+    model: Adder,
+    prompts: Tensor,
+    samples: int,
+    copula: str,
+    epsilon: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """The mean reward of new rollouts, with the policy gradient behind it."""
+    group = sequences.rollouts(
+        model.step, prompts, samples, DIGITS, copula, epsilon, generator=generator
+    )
+    log_probs = model.log_probs(prompts, group.tokens)
+    return sequences.surrogate(rewards(prompts, group.tokens), log_probs, group).mean()

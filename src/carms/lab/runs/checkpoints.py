@@ -33,21 +33,21 @@ class Checkpoint:
     Attributes:
         step: number of steps that were done.
         tensors: parameters, states of optimisers and of the random stream.
-        config: settings of the run; None where an older version did not store them.
+        config: settings of the run.
         metrics_size: number of bytes of ``metrics.jsonl`` that belong to these steps.
-        metrics_sha256: checksum of these bytes; None where an older version did not store it.
+        metrics_sha256: checksum of these bytes.
     """
 
     step: int
     tensors: dict[str, Tensor]
-    config: dict[str, Any] | None
+    config: dict[str, Any]
     metrics_size: int
-    metrics_sha256: str | None
+    metrics_sha256: str
 
     def fits(self, metrics: bytes) -> bool:
         """Whether ``metrics.jsonl`` still has the lines of these steps, as they were."""
         own = metrics[: self.metrics_size]
-        return len(own) == self.metrics_size and self.metrics_sha256 in (None, sha256(own))
+        return len(own) == self.metrics_size and self.metrics_sha256 == sha256(own)
 
 
 class DamagedError(ValueError):
@@ -101,12 +101,12 @@ class Checkpoints:
                 raise ValueError("half of it is missing")
             if manifest.pop("sha256", None) != seal(manifest, data):
                 raise ValueError("its checksum is wrong")
-            config, size = manifest.get("config"), manifest["metrics_size"]
+            config, size = manifest["config"], manifest["metrics_size"]
             if manifest["step"] != step or type(size) is not int or size < 0:
                 raise ValueError(f"it says step {manifest['step']!r}, {size!r} bytes of metrics")
-            if not isinstance(config, dict | None):
+            if not isinstance(config, dict):
                 raise ValueError(f"its settings are {config!r}")
-            return Checkpoint(step, load(data), config, size, manifest.get("metrics_sha256"))
+            return Checkpoint(step, load(data), config, size, manifest["metrics_sha256"])
         except (ValueError, TypeError, KeyError, SafetensorError) as error:
             both = f"{self._manifest(step)} with {self._tensors(step).name}"
             raise DamagedError(f"checkpoint {both} is damaged ({error})") from error
@@ -135,10 +135,5 @@ class Checkpoints:
 
 
 def seal(manifest: Mapping[str, Any], tensors: bytes) -> str:
-    """Checksum of a checkpoint.
-
-    A manifest without settings was written by an older version, whose checksum is that of the
-    tensors alone.
-    """
-    facts = json.dumps(manifest, sort_keys=True).encode() if "config" in manifest else b""
-    return sha256(tensors + facts)
+    """Checksum of a checkpoint."""
+    return sha256(tensors + json.dumps(manifest, sort_keys=True).encode())

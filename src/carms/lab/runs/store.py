@@ -151,8 +151,7 @@ class RunDirectory:
 
     def _own(self, checkpoint: Checkpoint) -> Checkpoint:
         """The checkpoint, if it is of this run."""
-        if checkpoint.config is not None:
-            self._compare(checkpoint.config)
+        self._compare(checkpoint.config)
         return checkpoint
 
     def resume(self) -> Checkpoint | None:

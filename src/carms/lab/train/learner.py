@@ -16,7 +16,7 @@ from carms.lab.train.batches import Batches
 from carms.lab.train.evaluation import binarised
 from carms.lab.train.state import joined, misfit, part
 
-__all__ = ["Learner"]
+__all__ = ["LEARNED_RATE", "Learner"]
 
 # Learning rate of the parameters of an estimator.
 LEARNED_RATE = 1e-3

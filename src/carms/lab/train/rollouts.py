@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms import sequences
-from carms.lab.models.addition import Adder, answers, held_out, problems, rewards
-from carms.lab.runs.rollout_settings import METHODS, Method, RolloutSettings
+from carms.lab.models.addition import Adder, held_out, mean_reward, problems, rewards
+from carms.lab.runs.rollout_settings import METHODS, RolloutSettings
 from carms.lab.runs.store import RunDirectory
 
 __all__ = ["train"]
@@ -80,25 +79,10 @@ def _lines(settings: RolloutSettings) -> Iterator[dict[str, Any]]:
 
 
 def _objective(
-    model: Adder,
-    prompts: Tensor,
-    method: Method,
-    settings: RolloutSettings,
-    stream: torch.Generator,
+    model: Adder, prompts: Tensor, method: str, settings: RolloutSettings, stream: torch.Generator
 ) -> Tensor:
-    """The mean reward of new rollouts, with the policy gradient behind it."""
-    length = answers(prompts).shape[-1]
-    group = sequences.rollouts(
-        model.step,
-        prompts,
-        settings.samples,
-        length,
-        METHODS[method],
-        settings.epsilon,
-        generator=stream,
-    )
-    log_probs = model.log_probs(prompts, group.tokens)
-    return sequences.surrogate(rewards(prompts, group.tokens), log_probs, group).mean()
+    copula = METHODS[method]
+    return mean_reward(model, prompts, settings.samples, copula, settings.epsilon, stream)
 
 
 def _measured(model: Adder, prompts: Tensor) -> dict[str, float]:
