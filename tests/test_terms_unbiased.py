@@ -3,7 +3,6 @@
 import pytest
 import torch
 from helpers import (
-    COPULAS,
     Moments,
     configurations,
     dirichlet_probs,
@@ -14,6 +13,7 @@ from helpers import (
 from helpers.terms import MASKS, TAKES, Terms, categories_for
 
 import carms
+from carms.copulas.names import COPULAS
 
 
 def assert_unbiased(estimator, mask, concentration, replicates=200_000, categories=3):

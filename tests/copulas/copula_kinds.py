@@ -1,7 +1,8 @@
 """Marks for tests of every copula."""
 
 import pytest
-from helpers import COPULAS
+
+from carms.copulas.names import COPULAS
 
 __all__ = ["each_copula", "each_name"]
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from copula_kinds import each_copula, each_name
 from helpers import (
-    COPULAS,
     Moments,
     generator,
     z_limit,
 )
 
 from carms.copulas import Circular, Dirichlet, Gaussian, Stratified
+from carms.copulas.names import COPULAS
 
 
 @each_copula

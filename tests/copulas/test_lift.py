@@ -6,13 +6,13 @@ import pytest
 import torch
 from copula_kinds import each_copula
 from helpers import (
-    COPULAS,
     dirichlet_probs,
     exact_circular_lift,
     exact_lift,
 )
 
 from carms.copulas import Circular, Dirichlet, Independent
+from carms.copulas.names import COPULAS
 
 
 def partition(batch, categories, seed=0, floor=0.02):

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from helpers import COPULAS, curved
+from helpers import curved
 
 import carms
 from carms import sequences
 from carms.copulas import Circular, Dirichlet
+from carms.copulas.names import COPULAS
 from carms.couplings import BiasedGumbelMax, GumbelMax, InverseCDF
 
 

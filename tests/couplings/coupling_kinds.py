@@ -4,11 +4,9 @@ import itertools
 
 import pytest
 import torch
-from helpers import (
-    COPULAS,
-)
 
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
+from carms.copulas.names import COPULAS
 from carms.couplings import GumbelMax, InverseCDF
 
 # Every kind of coupling whose draws reach every pair of four categories, for four samples or more.

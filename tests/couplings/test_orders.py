@@ -4,7 +4,6 @@ import pytest
 import torch
 from coupling_kinds import off_diagonal, tensor
 from helpers import (
-    COPULAS,
     assert_frequencies,
     dirichlet_probs,
     generator,
@@ -13,6 +12,7 @@ from helpers import (
 
 import carms
 from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
+from carms.copulas.names import COPULAS
 from carms.couplings import InverseCDF
 from carms.couplings.permutations import make_orders
 

@@ -15,7 +15,6 @@ from coupling_kinds import (
     tensor,
 )
 from helpers import (
-    COPULAS,
     RandomTable,
     dirichlet_probs,
     exact_lift,
@@ -23,6 +22,7 @@ from helpers import (
 )
 
 from carms.copulas import Circular, Dirichlet, Gaussian, Stratified
+from carms.copulas.names import COPULAS
 from carms.couplings import InverseCDF
 
 

@@ -37,9 +37,9 @@ def suits(name, categories):
     return categories == 2 or name not in BINARY_ONLY
 
 
-def untaught(name, samples):
+def untaught(name, samples, **options):
     """The estimator as it is made, learned or not."""
-    return carms.make(name, samples=samples).eval()
+    return carms.make(name, samples=samples, **options).eval()
 
 
 def results(estimator, f, logits, seed=9, **options):

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from helpers import (
-    COPULAS,
     assert_frequencies,
     curved,
     dirichlet_probs,
@@ -18,6 +17,7 @@ from helpers import (
 
 import carms
 from carms.copulas import Circular, Gaussian
+from carms.copulas.names import COPULAS
 from carms.couplings import GumbelMax, InverseCDF
 from carms.sampling.independent import independent_samples
 

@@ -80,9 +80,9 @@ def everywhere(names, settings):
     ]
 
 
-def moments(name, setting):
+def moments(name, setting, **options):
     """Of value and gradient under the setting's ``f``."""
-    estimator = untaught(name, setting.samples)
+    estimator = untaught(name, setting.samples, **options)
     f = setting.f
     return replicate(estimator, lambda z, _: f(z), setting.probs.log(), REPLICATES)
 
@@ -92,11 +92,6 @@ def test_there_is_something_to_test():
     assert list(NAMES) == sorted(NAMES)
     assert UNBIASED
     assert BIASED
-
-
-def test_declared_facts(estimator):
-    assert type(estimator.unbiased) is bool
-    assert type(estimator.black_box) is bool
 
 
 @pytest.mark.parametrize(("name", "setting"), everywhere(UNBIASED, SETTINGS))
@@ -111,11 +106,12 @@ def test_value_and_gradient_are_unbiased(name, setting):
 def test_gradient_of_a_biased_estimator_is_off(name):
     setting = Setting(1, 2, 3, 4)
     value, gradient = setting.f.expectation(setting.probs)
-    values, gradients = moments(name, setting)
+    # The bias of a finite difference is of the second order.
+    options = {"step": 2.0} if name == "finite-difference" else {}
+    values, gradients = moments(name, setting, **options)
     if name in TRUE_VALUE:
         assert values.agrees_with(value)
-    # The bias of a finite difference is of the second order.
-    assert not gradients.agrees_with(gradient) or name == "finite-difference"
+    assert not gradients.agrees_with(gradient)
 
 
 @pytest.mark.parametrize("setting", [Setting(a, d, 3, 3) for a in (0.1, 1, 1000) for d in (1, 3)])

@@ -3,7 +3,6 @@
 from helpers.calls import expectation, expected_gradient, gradient_of, results
 from helpers.facts import (
     BINARY_ONLY,
-    COPULAS,
     LEARNED,
     NOT_TANGENT,
     PAIRS,

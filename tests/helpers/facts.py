@@ -1,20 +1,8 @@
-"""Facts about the registered estimators and copulas."""
-
-from functools import partial
+"""Facts about the registered estimators."""
 
 import carms
-from carms.copulas import Circular, Dirichlet, Gaussian, Independent, Stratified
 from carms.estimators.carms_t import CarmsT
 from carms.estimators.families.control_variate import ControlVariate
-
-COPULAS = {
-    "independent": Independent,
-    "dirichlet": Dirichlet,
-    "dirichlet-reflected": partial(Dirichlet, reflected=True),
-    "gaussian": Gaussian,
-    "stratified": Stratified,
-    "circular": Circular,
-}
 
 
 def named(**facts) -> tuple[str, ...]:

@@ -51,3 +51,22 @@ def test_checkpointing_changes_nothing():
     plain = train(lambda call, logits: call(logits))
     computed_again = train(lambda *call: checkpoint(*call, use_reentrant=False))
     assert all(torch.equal(*pair) for pair in zip(plain, computed_again, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: subsets.expectation(None, LOGITS, 2), "f must be a function, got None"),
+        (lambda: subsets.expectation(LOGITS, LOGITS, 2), "are two arguments swapped"),
+        (lambda: subsets.surrogate(LOGITS, LOGITS), r"draw must come from carms\.subsets\.sample"),
+        (lambda: subsets.make("loorf", 2).surrogate(LOGITS, LOGITS), "draw must come from loorf"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_a_draw_shows_its_maker_and_its_shape():
+    draw = subsets.sample(torch.zeros(3, 5), 2, samples=4)
+    assert repr(draw) == "Draw(carms(size=2, samples=4), items=[4, 3, 2])"

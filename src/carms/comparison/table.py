@@ -86,6 +86,7 @@ class Comparison:
         """Variances of a call, at equal evaluations and at equal time, in a figure of matplotlib.
 
         They are relative to the first estimator whose variance is not zero, on a logarithmic scale.
+        It needs matplotlib, which ``pip install 'carms[lab]'`` brings.
         """
         from matplotlib.figure import Figure
 

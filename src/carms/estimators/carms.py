@@ -157,7 +157,7 @@ class CarmsG(Carms):
     """CARMS-G of the paper with its joint table by quadrature instead of Monte Carlo: unbiased.
 
     Gumbel-max sampling whose random numbers are correlated, category by category. Unbiased to the
-    error of the quadrature, 1e-5 of a ratio in single and 2e-8 in double precision; for any ``f``,
+    error of the quadrature, 1e-5 of a ratio in single and 1e-7 in double precision; for any ``f``,
     N evaluations.
 
     Args:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import check_values
-from carms.core.checks.tensors import check_floats, holds
+from carms.core.checks.tensors import check_floats, check_function, holds
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.surrogate import put_gradient
 from carms.core.variables import probabilities
@@ -46,6 +46,9 @@ class Draw:
         if self.differentiable is not None:
             return self.differentiable.clone()
         return self.items.clone() if self.maker.ordered else indicator(self.items, self.logits)
+
+    def __repr__(self) -> str:
+        return f"Draw({self.maker}, items={list(self.items.shape)})"
 
 
 class SubsetEstimator(torch.nn.Module, ABC):
@@ -100,6 +103,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
             logits: ``[*batch, n]``.
             generator: source of randomness; the global one if None.
         """
+        check_function("f", f)
         draw = self.sample(logits, generator)
         return self.surrogate(draw, f(draw.z))
 
@@ -110,6 +114,8 @@ class SubsetEstimator(torch.nn.Module, ABC):
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         """Make value and gradients from values ``fz [N, *batch]``: the second half."""
+        if not isinstance(draw, Draw):
+            raise TypeError(f"draw must come from {self}.sample, got {type(draw).__name__}")
         if draw.maker is not self:
             raise ValueError(f"this draw was made by {draw.maker}, not by {self}")
         return self._surrogate(draw, check_values(fz, draw.items, variables=False))

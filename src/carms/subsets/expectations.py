@@ -85,8 +85,8 @@ def expectation(
         >>> logits.grad.shape
         torch.Size([10])
     """
-    draw = sample(logits, size, samples, ordered, estimator, generator, **options)
-    return surrogate(draw, f(draw.z))
+    made = _once(estimator, size, samples, ordered, options)
+    return made.expectation(f, logits, generator)
 
 
 def sample(
@@ -110,9 +110,8 @@ def sample(
         (torch.Size([4, 10]), torch.Size([4, 3]))
         >>> surrogate(draw, draw.z[..., :5].sum(-1)).backward()
     """
-    made = make(estimator, size, samples=samples, ordered=ordered, **options)
-    # In eval mode, since what it learns would be lost after this call.
-    return made.eval().sample(logits, generator)
+    made = _once(estimator, size, samples, ordered, options)
+    return made.sample(logits, generator)
 
 
 def surrogate(draw: Draw, fz: Tensor) -> Tensor:
@@ -122,4 +121,13 @@ def surrogate(draw: Draw, fz: Tensor) -> Tensor:
         draw: from ``sample``.
         fz: values ``[N, *batch]`` of ``f`` at ``draw.z``.
     """
+    if not isinstance(draw, Draw):
+        raise TypeError(f"draw must come from carms.subsets.sample, got {type(draw).__name__}")
     return draw.maker.surrogate(draw, fz)
+
+
+def _once(
+    name: str, size: int, samples: int, ordered: bool, options: dict[str, Any]
+) -> SubsetEstimator:
+    """An estimator for one call, in eval mode, since what it learns would be lost after it."""
+    return make(name, size, samples=samples, ordered=ordered, **options).eval()
