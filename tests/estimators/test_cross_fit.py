@@ -23,6 +23,30 @@ def test_a_scale_does_not_depend_on_its_own_example():
     assert moved.tolist() == [True, True, False, True, True, True]
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e9, 1e30])
+def test_nor_on_its_size(size):
+    rows = torch.randn(3, 6, 2, 3, generator=generator(0), dtype=torch.float64)
+    before = fitted(*rows)
+    rows[:, 2] *= size
+    torch.testing.assert_close(fitted(*rows)[2], before[2])
+
+
+def test_one_undecided_example_among_confident_ones():
+    for seed in range(50):
+        logits = torch.zeros(64, 3, 4)
+        logits[1:, :, 0] = 22
+        logits.requires_grad_()
+        value = carms.expectation(
+            lambda z: (z * torch.arange(4)).sum((-2, -1)).sin(),
+            logits,
+            "carms-t",
+            2,
+            generator(seed),
+        )
+        value.sum().backward()
+        assert logits.grad.abs().max() < 10
+
+
 def test_scales_are_least_squares():
     # Of many examples, so that the pulls hardly matter.
     source = generator(0)

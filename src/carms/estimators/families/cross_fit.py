@@ -94,7 +94,7 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
     Returns:
         ``[*batch, K]``.
     """
-    others = own.flatten(0, -3).sum(0) - own if own.ndim > 2 else torch.zeros_like(own)
+    others = _of_others(own)
     count = max(1, own.shape[:-2].numel() - 1)
     if past is not None and past.numel():
         # The past counts as this number of examples.
@@ -115,6 +115,20 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
         determinant = squares.prod(-1, keepdim=True) - mixed.square()
         scales = (squares.flip(-1) * right - mixed * right.flip(-1)) / determinant
     return torch.nan_to_num(scales, 1, 1, 1)
+
+
+def _of_others(own: Tensor) -> Tensor:
+    """The sums ``[*batch, a, b]`` over all other examples of ``own [*batch, a, b]``.
+
+    Not the sum of all less an example's own: where that is by far the largest, the difference is
+    nothing but what rounding left of it.
+    """
+    if own.shape[:-2].numel() < 2:
+        return torch.zeros_like(own)
+    flat = own.flatten(0, -3)
+    before = pad(flat[:-1].cumsum(0), (0, 0, 0, 0, 1, 0))
+    after = pad(flat[1:].flip(0).cumsum(0).flip(0), (0, 0, 0, 0, 0, 1))
+    return (before + after).view(own.shape)
 
 
 def _alone(examples: Tensor) -> bool:
