@@ -164,7 +164,7 @@ def check_compiled(name, backend):
         values = estimator.expectation(lambda z: (z * weight).sum((-2, -1)).square(), logits)
         return values.sum()
 
-    step = torch.compile(loss, fullgraph=True, backend=backend)
+    step = torch.compile(loss, fullgraph=not differentiates(name), backend=backend)
 
     # One category is certain: value and gradients are known.
     logits = torch.full((rows, 2, categories), -torch.inf, dtype=torch.float64)
@@ -197,11 +197,10 @@ def check_compiled(name, backend):
 
 
 @pytest.mark.usefixtures("_fresh_compiler")
-# From torch's own code.
+# From torch's own code, the second at a graph break.
 @pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>:DeprecationWarning")
-def test_compiled_without_graph_breaks(name):
-    if differentiates(name):
-        pytest.skip("takes derivatives itself")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_compiled_without_graph_breaks_unless_it_differentiates_f(name):
     check_compiled(name, "aot_eager")
 
 

@@ -25,6 +25,9 @@ class ControlVariate(Estimator):
     black_box = False
     no_terms = "its control variate is one for the whole sum"
 
+    # The compiler cannot differentiate twice what it compiled, and leaves these calls to Python.
+    expectation = torch.compiler.disable(Estimator.expectation)
+
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)
         value = self.value(draw, fz)
