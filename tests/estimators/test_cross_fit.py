@@ -47,6 +47,18 @@ def test_one_undecided_example_among_confident_ones():
         assert logits.grad.abs().max() < 10
 
 
+def test_a_rare_draw_among_decided_examples_spoils_no_other():
+    logits = torch.zeros(16, 3, 3)
+    logits[1:, :, 0] = 10
+    logits = logits.expand(300, 16, 3, 3).clone().requires_grad_()
+    for row in logits:  # one call for each, since examples learn from their batch
+        value = carms.expectation(
+            lambda z: (z * torch.arange(9).view(3, 3)).sum((-2, -1)).sin(), row, "ridge", 6
+        )
+        value.sum().backward()
+    assert logits.grad[:, 0].abs().max() < 10
+
+
 def test_scales_are_least_squares():
     # Of many examples, so that the pulls hardly matter.
     source = generator(0)

@@ -83,3 +83,14 @@ def test_running_mean_keeps_that_share_of_the_past(decay):
     past = (decay * 10 + 30) / (decay + 1)
     expected = gradient(carms.make("reinforce", samples=4, baseline=past), 50.0)
     torch.testing.assert_close(gradient(estimator, 50.0), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_draw_is_never_part_of_its_own_baseline():
+    estimator = carms.make("reinforce", samples=1, baseline="running-mean", decay=0.5)
+    logits, f = logits_of(3, 2, 3), RandomTable(2, 3)
+    draw = estimator.sample(logits, generator())
+    first, second = (
+        torch.autograd.grad(estimator.surrogate(draw, f(draw.z)).sum(), logits)[0] for _ in "ab"
+    )
+    assert torch.equal(first, second)
+    assert first.abs().sum() > 0

@@ -20,7 +20,8 @@ class Memory(NamedTuple):
     """What a draw of ``arms`` remembers beside its samples.
 
     Attributes:
-        ratio: ``p (1 - p)`` by the probability that the two of a pair differ, ``[*batch, D]``.
+        ratio: ``[*batch, D]``, ``p (1 - p)`` by the probability that the first of two samples is
+            zero and the second one.
     """
 
     ratio: Tensor
@@ -56,12 +57,22 @@ class Arms(ScoreFunction):
         self.copula = Dirichlet(self.samples)
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
-        zero = normalised(probs)[..., 0]
+        zero, one = normalised(probs).unbind(-1)
         u = self.copula.points_unchecked(zero.shape, generator, zero.dtype, zero.device)
-        indices = (u >= zero).long()
-        both, differ = zero * (1 - zero), zero - self.copula.cdf_unchecked(zero, zero)
+        differ = self._one_of_each(zero, one)
         # Where two samples cannot differ there is nothing to correct.
-        return indices, Memory(torch.where(differ > 0, both / differ, 0).to(probs.dtype))
+        ratio = torch.where((zero > 0) & (one > 0), zero * one / differ, 0)
+        return (u >= zero).long(), Memory(ratio.to(probs.dtype))
+
+    def _one_of_each(self, zero: Tensor, one: Tensor) -> Tensor:
+        """The probability that of two samples the first is zero and the second one, from the
+        probabilities of both, with all digits however small these are.
+        """
+        power = self.samples - 1
+        step = -torch.expm1(torch.log1p(-one) / power)
+        not_both_zero = -torch.expm1(power * torch.log1p(-2 * step))
+        both_zero = self.copula.cdf_unchecked(zero, zero)
+        return torch.where(zero < 0.5, zero - both_zero, not_both_zero - one)
 
     def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         return less_mean(fz) * draw.memory.ratio / (self.samples - 1)

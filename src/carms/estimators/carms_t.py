@@ -52,7 +52,7 @@ class CarmsT(Estimator):
 
     The scales ``a, b`` of an example are fitted on the other examples of the batch: near 1 where
     slopes predict ``f`` well, near 0 where they mislead (then it is ``carms-s`` on ``N - K``
-    samples); they are not clipped. Without a batch they are fitted on past calls of the same object
+    samples). Without a batch they are fitted on past calls of the same object
     in ``train()`` mode, and are 1 for the first calls; an estimator that is given by name has no
     past. With a single base sample ``A`` is ``F'``, and only ``a`` is left. Unbiased for any ``f``
     that has finite slopes at its samples and computes each example independently of the others,

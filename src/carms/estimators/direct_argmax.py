@@ -65,7 +65,8 @@ class DirectArgmax(Direct):
         return self.samples * (1 + variables * (categories - 1))
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
-        noisy = perturbed(probs.log(), exponentials((self.samples, *probs.shape), probs, generator))
+        shape = (self.samples, *probs.shape)
+        noisy = perturbed(probs.log(), exponentials(shape, probs, generator, precise=False))
         z = noisy.argmax(-1)
         return neighbours(z, probs), Memory(z, noisy)
 

@@ -50,7 +50,7 @@ class GumbelSoftmax(Relaxation):
         return noisy.argmax(-1), softmax(noisy / self.temperature)
 
     def _noisy(self, log_probs: Tensor, generator: torch.Generator | None) -> Tensor:
-        times = exponentials((self.samples, *log_probs.shape), log_probs, generator)
+        times = exponentials((self.samples, *log_probs.shape), log_probs, generator, precise=False)
         return perturbed(log_probs, times)
 
 

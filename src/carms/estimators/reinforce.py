@@ -1,6 +1,6 @@
 """Plain REINFORCE."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,13 +16,24 @@ from carms.sampling.independent import independent_samples
 __all__ = ["Reinforce"]
 
 
+class Memory(NamedTuple):
+    """What a draw of ``reinforce`` remembers beside its samples.
+
+    Attributes:
+        baseline: a number, fixed before the samples were drawn.
+    """
+
+    baseline: Tensor
+
+
 @register("reinforce")
 class Reinforce(ScoreFunction):
     """The score function times ``f`` minus a baseline: ``1/N sum_n (f_n - b) (z_n - p)``.
 
     Unbiased, for any ``f``, N evaluations. A running mean is a state: make the estimator once and
-    keep it. It is the mean of past calls only, so the gradient stays unbiased. It is updated by
-    the backward passes of calls in ``train()`` mode; its buffers are part of ``state_dict()``.
+    keep it. It is the mean of calls before the draw only, so the gradient stays unbiased. It is
+    updated by the backward passes of calls in ``train()`` mode; its buffers are part of
+    ``state_dict()``.
 
     Args:
         samples: number of independent samples, at least 1.
@@ -68,16 +79,15 @@ class Reinforce(ScoreFunction):
         self.register_buffer("_total", torch.zeros(()))
         self.register_buffer("_weight", torch.zeros(()))
 
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
-        return independent_samples(probs, self.samples, generator), None
-
-    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
+    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         if isinstance(self.baseline, str):
-            past = self._total / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
-            fz = fz - past.to(fz)
-        elif self.baseline is not None:
-            fz = fz - self.baseline
-        return fz / self.samples
+            baseline = self._total / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
+        else:
+            baseline = torch.tensor(self.baseline or 0.0, dtype=torch.float64)
+        return independent_samples(probs, self.samples, generator), Memory(baseline)
+
+    def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
+        return (fz - draw.memory.baseline.to(fz)) / self.samples
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         value = super().surrogate(draw, fz, terms)

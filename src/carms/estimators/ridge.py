@@ -45,8 +45,9 @@ class Ridge(Drawing):
     regressions. What the regression changes in the estimate of ``loorf`` has mean zero, and is
     multiplied by a scale that is fitted on the other examples of the batch; without a batch, on
     past calls of the same object in ``train()`` mode, and 1 at first. It goes to 0 where ``f`` is
-    nothing but interactions of variables. Unbiased, for any ``f``, N evaluations. It helps where N
-    is not small against ``D (C - 1)``.
+    nothing but interactions of variables. Unbiased, for any ``f`` that computes each example
+    independently of the others, N evaluations. It helps where N is not small against
+    ``D (C - 1)``.
 
     Args:
         samples: number of samples, at least 2; with 2 it is ``loorf``.

@@ -3,14 +3,26 @@
 import torch
 from torch import Tensor
 
+from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
 
 __all__ = ["exponentials", "perturbed", "perturbed_given"]
 
 
-def exponentials(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Independent standard exponentials, strictly positive."""
-    return -uniform(shape, generator, like.dtype, like.device).log()
+def exponentials(
+    shape: tuple[int, ...],
+    like: Tensor,
+    generator: torch.Generator | None,
+    *,
+    precise: bool = True,
+) -> Tensor:
+    """Independent standard exponentials, strictly positive, in the dtype of ``like``.
+
+    Precise ones are made of uniforms in double precision. Those in single precision are multiples
+    of 2^-24, with which a category of probability 1e-7 or less would win too rarely.
+    """
+    dtype = precise_dtype(like.device) if precise else like.dtype
+    return uniform(shape, generator, dtype, like.device).log_().neg_().to(like.dtype)
 
 
 def perturbed(log_probs: Tensor, times: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class Relaxed(SubsetEstimator):
 
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
         wide = logits.to(computing_dtype(logits.dtype))
-        times = exponentials((self.samples, *wide.shape), wide.detach(), generator)
+        times = exponentials((self.samples, *wide.shape), wide.detach(), generator, precise=False)
         noisy = perturbed(wide, times)
         items = noisy.topk(self.size, -1).indices
         soft = relaxed_top_k(noisy, self.size, self.temperature)

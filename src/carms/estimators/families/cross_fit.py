@@ -12,6 +12,8 @@ __all__ = ["Past", "cross_fit", "moments"]
 _TO_ONE, _TO_COMMON = 1.0, 10.0
 # A term whose square is below this share of that of the base is nothing but rounding.
 _NEGLIGIBLE = 1e-12
+# No scale is beyond these: among examples that are nearly decided a rare draw would make it huge.
+_LEAST, _MOST = -1.0, 2.0
 # Fewer past calls than this tell more noise than scales; each call keeps this share of the past.
 _ENOUGH, _DECAY = 16, 0.99
 
@@ -85,7 +87,8 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
     The scales of an example are fitted by least squares on all *other* examples, whose draws are
     independent of its own, and on past calls. So no scale depends on the draw that it multiplies,
     and nothing is biased. Few examples make a noisy fit: a common scale is pulled towards 1, and
-    the scale of each term towards the common one. A single example without a past gets ones.
+    the scale of each term towards the common one. Limits keep a rare draw of one example from
+    spoiling another; they depend on no draw. A single example without a past gets ones.
 
     Args:
         own: ``[*batch, 1 + K, 1 + K]``, the ``moments`` of each example; K is 1 or 2.
@@ -114,7 +117,7 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
         squares, right = squares + pull, (pull * scales).sub_(target)
         determinant = squares.prod(-1, keepdim=True) - mixed.square()
         scales = (squares.flip(-1) * right - mixed * right.flip(-1)) / determinant
-    return torch.nan_to_num(scales, 1, 1, 1)
+    return torch.nan_to_num(scales, 1, 1, 1).clamp_(_LEAST, _MOST)
 
 
 def _of_others(own: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def averaged_slope(logits: Tensor, probs: Tensor, indices: Tensor, noise: Noise)
         noise: how to draw it.
     """
     shape = noise.draws, *indices.shape, probs.shape[-1]
-    times = exponentials(shape, probs, noise.generator)
+    times = exponentials(shape, probs, noise.generator, precise=False)
     noisy = perturbed_given(probs.log(), indices.expand(shape[:-1]), times)
     soft = softmax(noisy / noise.temperature)
     return _mean_softmax_slope(logits, soft) / noise.temperature
