@@ -117,7 +117,7 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
         squares, right = squares + pull, (pull * scales).sub_(target)
         determinant = squares.prod(-1, keepdim=True) - mixed.square()
         scales = (squares.flip(-1) * right - mixed * right.flip(-1)) / determinant
-    return torch.nan_to_num(scales, 1, 1, 1).clamp_(_LEAST, _MOST)
+    return torch.nan_to_num(scales, 1, 1, 1).clamp(_LEAST, _MOST)
 
 
 def _of_others(own: Tensor) -> Tensor:
