@@ -1,12 +1,14 @@
-# Each target sets up its own environment on first use and reuses it later.
+# Each target sets up its own environment on first use and reuses it later: that of the lab, or with
+# all that tests, the site and the package need.
 PYTHON ?= python3
 BIN := .venv/bin
+LAB := .venv/lab
 READY := .venv/ready
 LOWEST := .venv-lowest
 
 .PHONY: demo test lowest bench docs lint wheel clean
 
-demo: $(READY)
+demo: $(LAB)
 	for estimator in loorf carms-s carms-t; do \
 	  $(BIN)/carms vae --dataset digits --categories 10 --estimator $$estimator --rate 1e-3 \
 	    --steps 2400 --log-every 100 --eval-every 200 --checkpoint-every 800 \
@@ -52,9 +54,13 @@ wheel: $(READY)
 	$(BIN)/python .ci/wheel.py dist
 
 # Install torch first, by its pin, so that no other package chooses its version.
-$(READY): pyproject.toml constraints.txt
+$(LAB): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[lab]'
+	touch $(LAB)
+
+$(READY): $(LAB)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
