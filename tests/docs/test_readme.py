@@ -25,10 +25,11 @@ def test_programs_run_and_print_what_is_shown(page, capsys):
         printed = capsys.readouterr().out
         if not shown or shorter != program:
             continue
-        # Another processor may round differently, and training adds that up.
         assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown)
         numbers = [[float(x) for x in NUMBER.findall(text)] for text in (printed, shown)]
-        assert numbers[0] == pytest.approx(numbers[1], abs=0.25, rel=0.02)
+        # Another processor may round differently, and training adds that up.
+        tolerance = 0.25 if "optimiser.step" in program else 0.01
+        assert numbers[0] == pytest.approx(numbers[1], abs=tolerance, rel=0.02)
 
 
 def test_links_lead_somewhere():
