@@ -12,7 +12,6 @@ from torch import Tensor
 from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import check_terms, check_values
 from carms.core.checks.tensors import check_function
-from carms.core.defaults import DEFAULT_SAMPLES
 from carms.core.one_hot import one_hot
 from carms.core.variables import Distribution, Variables
 
@@ -113,7 +112,7 @@ class Estimator(torch.nn.Module, ABC):
     centred: bool = True
     no_terms: str = ""
 
-    def __init__(self, samples: int = DEFAULT_SAMPLES) -> None:
+    def __init__(self, samples: int = 8) -> None:
         super().__init__()
         self.samples = self._check_samples(samples)
 
