@@ -1,7 +1,11 @@
 """A contest whose runs take no time: scores are made up, and known."""
 
+import io
 from dataclasses import replace
 
+from rich.console import Console
+
+from carms.lab.contest.results import Result, Run
 from carms.lab.contest.task import Entry, Judged, Learner, Task
 
 # What a step of each estimator adds to the score.
@@ -44,3 +48,36 @@ TASK = Task(
 )
 
 LOWER = replace(TASK, name="lower", higher_wins=False)
+
+
+def made_up_results(scores, seconds):
+    """Trials that choose rate 2, and final runs with these scores, by estimator."""
+    results = []
+    for name, own in scores.items():
+        for rate in TASK.rates:
+            for seed in (1000, 1001):
+                quality = -abs(rate - 2)
+                results.append(Result(Run("trial", name, rate, seed), 1.0, (quality,)))
+        for seed, last in enumerate(own):
+            run = Run("final", name, 2.0, seed)
+            failed = last is None
+            values = () if failed else (last - 2, last - 1, last)
+            error = "diverged: at step 1" if failed else ""
+            results.append(Result(run, seconds[name], values, error))
+    return {result.run: result for result in results}
+
+
+SCORES = {
+    "loorf": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    "good": [3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+    "bad": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5],
+    "lost": [9.0, 9.0, 9.0, 9.0, 9.0, None],
+}
+SECONDS = {"loorf": 6.0, "good": 18.0, "bad": 3.0, "lost": 6.0}
+
+
+def output(run):
+    """What a command prints."""
+    console = Console(file=io.StringIO(), width=200)
+    run.run(console)
+    return console.file.getvalue()

@@ -1,0 +1,166 @@
+"""Standings and tables of the contest, of runs whose scores are made up."""
+
+from dataclasses import replace
+
+import pytest
+from small_contest import LOWER, SCORES, SECONDS, TASK, made_up_results
+
+from carms.lab.contest.results import Run
+from carms.lab.contest.standings import curve, make_standings
+from carms.lab.contest.tables import summary_sheet, task_sheets
+
+
+@pytest.fixture
+def standings():
+    found = make_standings(TASK, made_up_results(SCORES, SECONDS))
+    return {each.entry.name: each for each in found}
+
+
+def test_leads_and_verdicts_at_equal_steps(standings):
+    assert standings["good"].at_steps.lead.mean == pytest.approx(2)
+    assert standings["good"].at_steps.lead.verdict == "better"
+    assert standings["bad"].at_steps.lead.verdict == "worse"
+    assert standings["loorf"].at_steps.lead is None
+    assert standings["lost"].at_steps.lead is None
+
+
+def test_a_slow_entry_is_judged_earlier_at_equal_time(standings):
+    """It takes three times as long, so it had one of three judgements."""
+    good, bad = standings["good"], standings["bad"]
+    assert (good.time, good.judged_at) == (3, 1)
+    assert good.at_time.scores == {seed: score - 2 for seed, score in enumerate(SCORES["good"])}
+    assert good.at_time.lead.verdict == "not distinguishable"
+    assert (bad.time, bad.judged_at) == (0.5, 0.5)
+    assert bad.at_time.scores == bad.at_steps.scores
+
+
+@pytest.mark.parametrize(("seconds", "judgement"), [(7.9, 2), (7.1, 3), (35.0, 1), (37.0, 0)])
+def test_the_nearest_judgement_counts_at_equal_time(seconds, judgement):
+    found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": seconds}))
+    good = next(each for each in found if each.entry.name == "good")
+    expected = None if not judgement else SCORES["good"][0] - 3 + judgement
+    assert good.at_time.scores[0] == expected
+    if judgement:
+        assert good.judged_at == pytest.approx(seconds / 6 * judgement / 3)
+
+
+def test_an_entry_that_was_not_judged_in_time_is_last_at_equal_time():
+    found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": 60.0}))
+    good = next(each for each in found if each.entry.name == "good")
+    assert set(good.at_time.scores.values()) == {None}
+    assert (good.at_time.rank.place, good.at_steps.rank.place) == (3, 1)
+    at_time, _ = task_sheets(TASK, found)
+    (row,) = (row for row in at_time.rows if row[0].text == "good")
+    assert row[2].text == "-"
+    assert row[3].text == "not judged in time"
+
+
+def test_an_entry_that_fails_later_has_its_score_at_equal_time():
+    results = made_up_results(SCORES, SECONDS)
+    run = Run("final", "good", 2.0, 0)
+    results[run] = replace(results[run], scores=(1.0, 2.0), error="diverged: at step 5")
+    good = next(each for each in make_standings(TASK, results) if each.entry.name == "good")
+    assert good.at_time.scores[0] == 1.0
+    assert good.at_steps.scores[0] is None
+
+
+@pytest.mark.parametrize("kind", ["trial", "final"])
+def test_an_entry_that_always_fails_is_last_and_counted(kind):
+    results = {
+        run: replace(result, scores=(), error="diverged: at step 1")
+        if (run.estimator, run.kind) == ("bad", kind)
+        else result
+        for run, result in made_up_results(SCORES, SECONDS).items()
+        if kind == "final" or (run.estimator, run.kind) != ("bad", "final")
+    }
+    found = make_standings(TASK, results)
+    bad = next(each for each in found if each.entry.name == "bad")
+    for moment, place in (("at_time", bad.at_time), ("at_steps", bad.at_steps)):
+        assert place.rank.place == 3  # shared with the one that fails with some seeds
+        sheet = summary_sheet([TASK], {TASK.name: found}, moment)
+        (row,) = (row for row in sheet.rows if row[0].text == "bad")
+        assert [field.text for field in row[1:5]] == ["0", "0", "0", "1"]
+
+
+def test_ranks_have_failures_last(standings):
+    places = {name: each.at_steps.rank.place for name, each in standings.items()}
+    assert places == {"good": 1, "loorf": 2, "bad": 3, "lost": 4}
+
+
+def test_an_entry_over_budget_is_compared_at_equal_time_only():
+    costly = [replace(e, evaluations=9) if e.name == "good" else e for e in TASK.entries()]
+    task = replace(TASK, entries=lambda: costly)
+    found = make_standings(task, made_up_results(SCORES, SECONDS))
+    good = next(each for each in found if each.entry.name == "good")
+    assert (good.at_steps.rank, good.at_steps.lead) == (None, None)
+    assert good.at_steps.scores[0] == 3.0
+    assert good.at_time.rank is not None
+
+
+def test_lower_scores_lead_where_lower_is_better():
+    results = made_up_results(SCORES, SECONDS)
+    # The rates of trials are as far from 2 as they can be.
+    flipped = {
+        run: replace(result, scores=tuple(-score for score in result.scores))
+        for run, result in results.items()
+    }
+    found = {each.entry.name: each for each in make_standings(LOWER, flipped)}
+    assert found["good"].at_steps.lead.mean == pytest.approx(2)
+    assert found["good"].at_steps.rank.place == 1
+
+
+def test_only_seeds_that_all_have_are_ranked():
+    results = made_up_results(SCORES, SECONDS)
+    del results[Run("final", "good", 2.0, 5)]
+    found = {each.entry.name: each for each in make_standings(TASK, results)}
+    # The failure with seed 5 is among what is left out.
+    assert found["lost"].at_steps.rank.place == 1
+    assert found["good"].at_steps.lead.seeds == 5
+
+
+def test_an_entry_with_few_seeds_leaves_the_ranks_of_the_others_alone():
+    results = made_up_results({**SCORES, "bad": SCORES["bad"][:1]}, SECONDS)
+    found = {each.entry.name: each for each in make_standings(TASK, results)}
+    assert found["bad"].at_steps.rank is None
+    assert found["lost"].at_steps.rank.place == 3
+
+
+def test_a_rate_at_the_end_of_those_tried_is_marked():
+    task = replace(TASK, rates=(1.0, 2.0))
+    results = {run: each for run, each in made_up_results(SCORES, SECONDS).items() if run.rate < 3}
+    _, at_steps = task_sheets(task, make_standings(task, results))
+    assert at_steps.rows[0][2].text == "2 (highest)"
+
+
+def test_without_the_reference_nothing_is_compared():
+    results = made_up_results({"good": SCORES["good"]}, SECONDS)
+    found = {each.entry.name: each for each in make_standings(TASK, results)}
+    assert found["good"].at_steps.rank is None
+    assert found["good"].time is None
+
+
+def test_curves_go_over_time(standings):
+    assert curve(TASK, standings["loorf"]) == [(2.0, 1.5), (4.0, 2.5), (6.0, 3.5)]
+
+
+def test_the_table_of_a_task_says_what_is_known(standings):
+    at_time, rows = (
+        {row[0].text: [field.text for field in row] for row in sheet.rows}
+        for sheet in task_sheets(TASK, [*standings.values()])
+    )
+    assert rows["good"][4:8] == ["5.5 ± 1.9", "+2 (+2 to +2)", "better", "1 (1 to 2)"]
+    assert rows["loorf"][6] == "reference"
+    assert rows["lost"][3:7] == ["6, 1 failed", "failed", "-", "failed"]
+    assert at_time["good"][1:4] == ["3.00", "1.00", "3.5 ± 1.9"]
+    assert at_time["good"][4:6] == ["+0 (+0 to +0)", "not distinguishable"]
+    assert [*rows] == ["good", "loorf", "bad", "lost"]
+
+
+def test_the_summary_counts_verdicts(standings):
+    sheet = summary_sheet([TASK], {TASK.name: [*standings.values()]}, "at_steps")
+    rows = {row[0].text: [field.text for field in row[1:]] for row in sheet.rows}
+    assert rows["good"] == ["1", "0", "0", "0", "1 (1 to 2)"]
+    assert rows["bad"][:4] == ["0", "0", "1", "0"]
+    assert rows["lost"][:4] == ["0", "0", "0", "1"]
+    assert rows["loorf"][:4] == ["-", "-", "-", "-"]
+    assert sheet.rows[0][0].text == "good"
