@@ -1,4 +1,4 @@
-"""The plan of the contest, its runs, and the files that remember them."""
+"""The plan of the contest, and its runs."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 from small_contest import LOWER, TASK, MadeUp
 
 from carms.lab.contest.plan import chosen_rates, expected_runs, missing_runs
-from carms.lab.contest.results import Result, Run, add_result, read_results
+from carms.lab.contest.results import Run
 from carms.lab.contest.running import seconds_of_run, train
 from carms.lab.contest.task import Judged
 
@@ -100,47 +100,6 @@ def test_a_judgement_that_is_not_a_number_is_a_failure():
 
     found = train(replace(TASK, start=Undefined), Run("final", "loorf", 1.0, 0))
     assert found.error.startswith("diverged: the judgement is")
-
-
-def test_results_are_read_as_they_were_written(tmp_path):
-    path = tmp_path / "made-up.csv"
-    assert read_results(path, TASK) == {}
-    results = [
-        Result(Run("final", "loorf", 0.003, 1), 1.25, (1.0, 2.5, -3.0)),
-        Result(Run("trial", "good", 2.0, 1000), 0.5, (1.0,), "diverged: inf, at step 3"),
-    ]
-    for result in reversed(results):
-        add_result(path, TASK, result)
-    assert [*read_results(path, TASK).values()] == results
-    add_result(path, TASK, replace(results[0], seconds=2.0))
-    assert read_results(path, TASK)[results[0].run].seconds == 2.0
-
-
-def test_a_file_of_another_version_of_a_task_is_refused(tmp_path):
-    path = tmp_path / "made-up.csv"
-    add_result(path, TASK, Result(Run("final", "loorf", 1.0, 0), 1.0, (1.0, 2.0, 3.0)))
-    with pytest.raises(ValueError, match="another version of the task"):
-        read_results(path, replace(TASK, judge_every=3))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("final,loorf,1,0,much,,1,2,3", "could not convert string to float: 'much'"),
-        ("final,loorf,1,0,1,,1,2", "it does not have 9 fields"),
-        ("final,loorf,1,0,1,,1,2,3,4", "it does not have 9 fields"),
-        ("final,loorf,1,0,1,,1,,3", "there are scores of the steps 2, 6"),
-        ("trial,loorf,1,0,1,,1,,", "there are scores of the steps 2"),
-        ("final,loorf,1,0,1,,1,nan,3", r"a score is not a number: \(1.0, nan, 3.0\)"),
-        ("last,loorf,1,0,1,,1,2,3", "a run is a trial or final, got 'last'"),
-    ],
-)
-def test_a_damaged_file_is_named_with_its_line(tmp_path, line, message):
-    path = tmp_path / "made-up.csv"
-    good = "trial,loorf,1,1000,1,,,,3"
-    path.write_text(f"kind,estimator,rate,seed,seconds,error,2,4,6\n{good}\n{line}\n")
-    with pytest.raises(ValueError, match=f"made-up.csv is damaged in line 3: {message}"):
-        read_results(path, TASK)
 
 
 def test_the_forecast_of_a_run_is_positive():

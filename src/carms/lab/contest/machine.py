@@ -9,6 +9,7 @@ import torch
 from filelock import FileLock
 
 import carms
+from carms.lab.runs.reading import OBJECT_LIMIT, parse_json, read_if_there
 from carms.lab.runs.writing import write_atomically
 
 __all__ = ["note_machine", "noted_machines"]
@@ -29,7 +30,16 @@ def note_machine(folder: Path) -> None:
 def noted_machines(folder: Path) -> list[str]:
     """All machines on which the contest ran."""
     path = folder / _NAME
-    return list(json.loads(path.read_text())) if path.exists() else []
+    data = read_if_there(path, OBJECT_LIMIT)
+    if data is None:
+        return []
+    try:
+        found = parse_json(data)
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise ValueError("it is no list of texts")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    return found
 
 
 def _description() -> str:

@@ -11,6 +11,7 @@ from typing import Literal
 from filelock import FileLock
 
 from carms.lab.contest.task import Task
+from carms.lab.runs.reading import read_if_there
 from carms.lab.runs.writing import write_atomically
 
 __all__ = ["Kind", "Result", "Run", "add_result", "read_results", "results_path"]
@@ -18,6 +19,8 @@ __all__ = ["Kind", "Result", "Run", "add_result", "read_results", "results_path"
 Kind = Literal["trial", "final"]
 """A trial chooses a rate, with a seed of its own; a final run is compared."""
 
+# The largest file of results, in bytes.
+_LIMIT = 1 << 26
 _COLUMNS = ("kind", "estimator", "rate", "seed", "seconds", "error")
 
 
@@ -56,24 +59,26 @@ def results_path(folder: Path, task: Task) -> Path:
 
 def read_results(path: Path, task: Task) -> dict[Run, Result]:
     """All runs that ended; none if there is no file."""
-    if not path.exists():
+    data = read_if_there(path, _LIMIT)
+    if data is None:
         return {}
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        rows, columns = list(reader), list(reader.fieldnames or ())
+    columns, rows = _rows(path, data)
     steps = [str(step) for step in task.judged_steps]
     if columns != [*_COLUMNS, *steps]:
         raise ValueError(
             f"{path} has the columns {', '.join(columns)}, expected "
             f"{', '.join([*_COLUMNS, *steps])}: it is of another version of the task"
         )
-    found = []
-    for line, row in enumerate(rows, start=2):
+    found: dict[Run, Result] = {}
+    for line, fields in rows:
         try:
-            found.append(_result(row, steps))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged in line {line}: {error}") from error
-    return {result.run: result for result in found}
+            result = _result(fields, steps)
+            if result.run in found:
+                raise ValueError("a line above has the same run")
+        except ValueError as error:
+            raise _damage(path, line, error) from error
+        found[result.run] = result
+    return found
 
 
 def add_result(path: Path, task: Task, result: Result) -> None:
@@ -84,9 +89,30 @@ def add_result(path: Path, task: Task, result: Result) -> None:
         write_atomically(path, _text(task, results.values()).encode())
 
 
-def _result(row: dict[str, str], steps: list[str]) -> Result:
-    if None in row or None in row.values():
-        raise ValueError(f"it does not have {len(_COLUMNS) + len(steps)} fields")
+def _rows(path: Path, data: bytes) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The columns of a file, and the fields of its rows with the numbers of their lines."""
+    if not data.endswith(b"\n"):
+        raise _damage(path, data.count(b"\n") + 1, "it is cut off")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise _damage(path, data.count(b"\n", 0, error.start) + 1, error) from error
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        return next(reader), [(reader.line_num, fields) for fields in reader if fields]
+    except csv.Error as error:
+        raise _damage(path, reader.line_num, error) from error
+
+
+def _damage(path: Path, line: int, reason: object) -> ValueError:
+    return ValueError(f"{path} is damaged in line {line}: {reason}")
+
+
+def _result(fields: list[str], steps: list[str]) -> Result:
+    columns = [*_COLUMNS, *steps]
+    if len(fields) != len(columns):
+        raise ValueError(f"it does not have {len(columns)} fields")
+    row = dict(zip(columns, fields, strict=True))
     kind: Kind = "trial" if row["kind"] == "trial" else "final"
     if row["kind"] != kind:
         raise ValueError(f"a run is a trial or final, got {row['kind']!r}")
@@ -99,7 +125,11 @@ def _result(row: dict[str, str], steps: list[str]) -> Result:
     scores = tuple(float(row[step]) for step in filled)
     if not all(map(math.isfinite, scores)):
         raise ValueError(f"a score is not a number: {scores}")
-    return Result(run, float(row["seconds"]), scores, row["error"])
+    seconds = float(row["seconds"])
+    # A run may fail in its first step, before any time is counted.
+    if not 0 <= seconds < math.inf or not (seconds or row["error"]):
+        raise ValueError(f"seconds must be positive, got {seconds}")
+    return Result(run, seconds, scores, row["error"])
 
 
 def _text(task: Task, results: Iterable[Result]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = [
     "OBJECT_LIMIT",
     "open_regular",
+    "parse_json",
     "parse_object",
     "read_bounded",
     "read_if_there",
@@ -55,12 +56,17 @@ def read_if_there(path: Path, limit: int) -> bytes | None:
         raise OSError(error.errno, f"cannot read {path}: {error.strerror}") from error
 
 
-def parse_object(text: bytes) -> dict[str, Any]:
-    """Make a dictionary of the text of a JSON object."""
+def parse_json(text: bytes) -> Any:
+    """Make an object of its text in JSON."""
     try:
-        found = json.loads(text.decode())
+        return json.loads(text.decode())
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """Make a dictionary of the text of a JSON object."""
+    found = parse_json(text)
     if not isinstance(found, dict):
         raise ValueError("it is no object")
     return found
