@@ -87,6 +87,14 @@ def test_ranks_have_failures_last(standings):
     assert places == {"good": 1, "loorf": 2, "bad": 3, "lost": 4}
 
 
+def test_ranks_are_those_of_the_scores_in_double_precision():
+    """The sums of both are the same, but not those of the scores in single precision."""
+    scores = {"loorf": [100.1, 3.3, 7.7, 1.0, 1.0], "good": [100.2, 3.1, 7.8, 1.0, 1.0]}
+    found = make_standings(TASK, made_up_results(scores, SECONDS))
+    places = {each.entry.name: each.at_steps.rank for each in found if each.at_steps.rank}
+    assert {name: rank.place for name, rank in places.items()} == {"loorf": 1, "good": 1}
+
+
 def test_an_entry_over_budget_is_compared_at_equal_time_only():
     costly = [replace(e, evaluations=9) if e.name == "good" else e for e in TASK.entries()]
     task = replace(TASK, entries=lambda: costly)

@@ -94,3 +94,9 @@ def test_an_interval_that_ends_at_zero_but_for_rounding_tells_nothing_apart():
     found = paired_difference(fifths * 0.2)
     assert found.high == 0
     assert found.verdict == "not distinguishable"
+
+
+def test_ranks_do_not_depend_on_the_rounding_of_decimals():
+    stream = torch.Generator().manual_seed(3)
+    thousandths = torch.randint(-23_003, -22_997, (6, 10), generator=stream).double()
+    assert ranks(thousandths / 1000) == ranks(thousandths)

@@ -32,7 +32,7 @@ RULES = {
     "entries that equal the reference, about one in eighteen is called better or worse by chance "
     "with ten seeds, and one in twelve with five. That is given the rates: the chance in their "
     "choice is not in the interval.",
-    "Rank": "By the mean score over the seeds that all entries have, with the places that it takes "
-    f"in {LEVEL:.0%} of the resamples.",
+    "Rank": "By the mean score over the seeds that all entries have, with an interval of "
+    f"{LEVEL:.0%} from its places in the same resamples, expanded as for the lead.",
     "Score": "Mean and standard deviation over seeds.",
 }

@@ -192,7 +192,7 @@ def _ranks(task: Task, scores: Mapping[str, Scores]) -> dict[str, Rank]:
     if len(common) < LEAST_SEEDS:
         return {}
     table = [[_signed(task, own[seed]) for seed in sorted(common)] for own in scores.values()]
-    return dict(zip(scores, ranks(torch.tensor(table)), strict=True))
+    return dict(zip(scores, ranks(torch.tensor(table, dtype=torch.float64)), strict=True))
 
 
 def _lead(task: Task, own: Scores, reference: Scores) -> Difference | None:

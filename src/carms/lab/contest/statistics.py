@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rank:
-    """Place in a task, 1 for the best, and the places it takes in 95 % of the resamples."""
+    """Place in a task, 1 for the best, and the ends of its interval of 95 %."""
 
     place: int
     low: int
@@ -70,7 +70,7 @@ def paired_difference(leads: Tensor) -> Difference:
     tail = _tail(seeds)
     means = leads[_resamples(seeds)].mean(-1)
     # A mean that is zero but for rounding tells nothing apart.
-    means = torch.where(means.abs() < 1e-12 * leads.abs().max(), 0.0, means)
+    means = torch.where(means.abs() < _rounding(leads), 0.0, means)
     low, high = means.quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
     return Difference(mean, low, high, seeds)
 
@@ -79,7 +79,8 @@ def ranks(scores: Tensor) -> list[Rank]:
     """Ranks of entries by their mean scores ``[entries, seeds]``, of which the highest is best.
 
     Their intervals are expanded for few seeds like those of ``paired_difference``.
-    Equal means share the better place; a failed run has the score minus infinity.
+    Means that are equal but for rounding share the better place; a failed run has the score minus
+    infinity.
 
     Examples:
         >>> ranks(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
@@ -87,13 +88,19 @@ def ranks(scores: Tensor) -> list[Rank]:
     """
     scores = scores.double()
     resampled = scores[:, _resamples(scores.shape[1])].mean(-1)
-    places = torch.stack([1 + (resampled > own).sum(0) for own in resampled]).double()
+    error = _rounding(scores)
+    places = torch.stack([1 + (resampled > own + error).sum(0) for own in resampled]).double()
     tail = _tail(scores.shape[1])
     outer = torch.tensor([tail, 1 - tail], dtype=torch.float64)
     low, high = places.quantile(outer, dim=1, interpolation="nearest").long().tolist()
     means = scores.mean(-1)
-    own = [1 + int((means > mean).sum()) for mean in means]
+    own = [1 + int((means > mean + error).sum()) for mean in means]
     return [Rank(*each) for each in zip(own, low, high, strict=True)]
+
+
+def _rounding(values: Tensor) -> Tensor:
+    """What the means of such values may differ by because of rounding alone."""
+    return 1e-12 * values.nan_to_num(neginf=0.0).abs().max()
 
 
 def _tail(count: int) -> float:
