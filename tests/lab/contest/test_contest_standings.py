@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from small_contest import LOWER, SCORES, SECONDS, TASK, made_up_results
 
-from carms.lab.contest.results import Run
+from carms.lab.contest.results import Result, Run
 from carms.lab.contest.standings import curve, make_standings
 from carms.lab.contest.tables import summary_sheet, task_sheets
 
@@ -14,6 +14,12 @@ from carms.lab.contest.tables import summary_sheet, task_sheets
 def standings():
     found = make_standings(TASK, made_up_results(SCORES, SECONDS))
     return {each.entry.name: each for each in found}
+
+
+def row_of(name, sheet):
+    """The texts of the row of an estimator."""
+    (row,) = (row for row in sheet.rows if row[0].text == name)
+    return [field.text for field in row]
 
 
 def test_leads_and_verdicts_at_equal_steps(standings):
@@ -44,24 +50,42 @@ def test_the_nearest_judgement_counts_at_equal_time(seconds, judgement):
         assert good.judged_at == pytest.approx(seconds / 6 * judgement / 3)
 
 
-def test_an_entry_that_was_not_judged_in_time_is_last_at_equal_time():
-    found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": 60.0}))
+@pytest.mark.parametrize("failing", [None, Run("trial", "good", 3.0, 1000)])
+def test_an_entry_that_was_not_judged_in_time_is_last_and_has_not_failed(failing):
+    results = made_up_results(SCORES, {**SECONDS, "good": 60.0})
+    if failing:
+        results[failing] = replace(results[failing], scores=(), error="diverged: at step 1")
+    found = make_standings(TASK, results)
     good = next(each for each in found if each.entry.name == "good")
     assert set(good.at_time.scores.values()) == {None}
     assert (good.at_time.rank.place, good.at_steps.rank.place) == (3, 1)
     at_time, _ = task_sheets(TASK, found)
-    (row,) = (row for row in at_time.rows if row[0].text == "good")
-    assert row[2].text == "-"
-    assert row[3].text == "not judged in time"
+    row = row_of("good", at_time)
+    assert row[2:6] == ["-", "not judged in time", "-", "not judged in time"]
+    summary = summary_sheet([TASK], {TASK.name: found}, "at_time")
+    assert summary.headings[4] == "no score"
+    assert row_of("good", summary)[1:5] == ["0", "0", "0", "1"]
 
 
-def test_an_entry_that_fails_later_has_its_score_at_equal_time():
+def test_an_entry_that_fails_later_has_no_score_at_equal_time_either():
     results = made_up_results(SCORES, SECONDS)
     run = Run("final", "good", 2.0, 0)
     results[run] = replace(results[run], scores=(1.0, 2.0), error="diverged: at step 5")
-    good = next(each for each in make_standings(TASK, results) if each.entry.name == "good")
-    assert good.at_time.scores[0] == 1.0
-    assert good.at_steps.scores[0] is None
+    found = make_standings(TASK, results)
+    good = next(each for each in found if each.entry.name == "good")
+    for place, sheet in zip((good.at_time, good.at_steps), task_sheets(TASK, found), strict=True):
+        assert place.scores[0] is None
+        assert place.scores[1] is not None
+        assert (place.lead, place.rank.place) == (None, 3)
+        assert row_of("good", sheet)[-2] == "failed"
+
+
+def test_an_entry_whose_trials_are_not_over_has_not_failed():
+    results = made_up_results({"loorf": SCORES["loorf"]}, SECONDS)
+    trial = Run("trial", "good", 1.0, 1000)
+    results[trial] = Result(trial, 1.0, (), "diverged: at step 1")
+    _, at_steps = task_sheets(TASK, make_standings(TASK, results))
+    assert row_of("good", at_steps)[3:] == ["0", "-", "-", "-", "-"]
 
 
 @pytest.mark.parametrize("kind", ["trial", "final"])
@@ -78,8 +102,7 @@ def test_an_entry_that_always_fails_is_last_and_counted(kind):
     for moment, place in (("at_time", bad.at_time), ("at_steps", bad.at_steps)):
         assert place.rank.place == 3  # shared with the one that fails with some seeds
         sheet = summary_sheet([TASK], {TASK.name: found}, moment)
-        (row,) = (row for row in sheet.rows if row[0].text == "bad")
-        assert [field.text for field in row[1:5]] == ["0", "0", "0", "1"]
+        assert row_of("bad", sheet)[1:5] == ["0", "0", "0", "1"]
 
 
 def test_ranks_have_failures_last(standings):

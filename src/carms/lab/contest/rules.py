@@ -16,13 +16,14 @@ RULES = {
     "Runs": "The same seed gives every entry the same first weights, and examples in the same "
     "order; images are binarised anew for each entry. At every judgement the model with the best "
     "validation score so far counts (early stopping); its score on test examples is recorded. A "
-    "run that diverges has no score and ranks last.",
+    "run that diverges at any step has no score and ranks last, at equal time too.",
     "Equal steps": "The score after all steps.",
     "Equal time": "The score at the moment when the reference has made all its steps, in processor "
     "time of training steps on one thread. Nothing is interpolated: the judgement nearest to that "
     "moment counts, and the table says when it was, in runs of the reference. The time of an entry "
     "is the median over its runs, which take turns with those of the others. An entry whose time "
-    "is below 1 ended earlier and is judged by its last step.",
+    "is below 1 ended earlier and is judged by its last step. One that was first judged too late "
+    "has no score and ranks last.",
     "Lead": "Mean over seeds of the difference to the reference with the same seed, positive if "
     f"better, with a bootstrap interval of {LEVEL:.0%} ({RESAMPLES:,} resamples of the seeds), "
     "expanded for few seeds as in T. Hesterberg (2015), What teachers should know about the "

@@ -49,9 +49,10 @@ class Standing:
 
     Attributes:
         entry: the estimator.
-        rate: that was chosen; None before, or if all failed.
+        rate: that was chosen; None before, or if it is hopeless.
         results: of its final runs.
         failures: errors of its trials and final runs.
+        hopeless: whether all rates failed in trials, so that there are no final runs.
         time: of a run, relative to one of the reference; None before there is one.
         judged_at: time of the judgement at equal time, relative to a run of the reference; None
             before there is one.
@@ -63,6 +64,7 @@ class Standing:
     rate: float | None
     results: Sequence[Result]
     failures: Sequence[str]
+    hopeless: bool
     time: float | None
     judged_at: float | None
     at_steps: Place
@@ -81,11 +83,12 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
         name: _nearest_judgement(task, own, budget) if own and budget else 0
         for name, own in seconds.items()
     }
+    hopeless = {name for name, rate in rates.items() if rate is None}
     seeds = [result.run.seed for result in finals[task.reference]]
     for entry in entries:
         runs = finals[entry.name]
-        if entry.name in rates and rates[entry.name] is None:
-            # It failed at every rate in trials, which counts as a failure with every seed.
+        if entry.name in hopeless:
+            # That counts as a failure with every seed.
             at_end = in_time = dict.fromkeys(seeds)
         else:
             at_end = _scores(runs, len(task.judged_steps))
@@ -102,6 +105,7 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
             rates.get(entry.name),
             finals[entry.name],
             _failures(entry, results),
+            entry.name in hopeless,
             times[entry.name],
             _moment(task, times[entry.name], judged[entry.name]),
             at_steps.get(entry.name, Place(_scores(finals[entry.name], len(task.judged_steps)))),
@@ -163,11 +167,11 @@ def _moment(task: Task, time: float | None, judgement: int) -> float | None:
 
 
 def _scores(runs: Sequence[Result], judgements: int) -> Scores:
-    """Scores by seed after a number of judgements; None if it was not judged so often."""
+    """Scores by seed after a number of judgements; None if there was none, or if it failed, be it
+    later.
+    """
     return {
-        result.run.seed: result.scores[judgements - 1]
-        if 0 < judgements <= len(result.scores)
-        else None
+        result.run.seed: result.scores[judgements - 1] if judgements and not result.error else None
         for result in sorted(runs, key=lambda result: result.run.seed)
     }
 

@@ -66,12 +66,12 @@ def summary_sheet(
         # The reference has no verdicts.
         counts = [
             _number(verdicts[word], "{:d}") if verdicts else _NOTHING
-            for word in ("better", "not distinguishable", "worse", "failed")
+            for word in ("better", "not distinguishable", "worse", "no score")
         ]
         ranks = [_rank(found[task.name]) if task.name in found else _NOTHING for task in compared]
         rows.append([Field(name, name), *counts, *ranks])
     titles = {"at_steps": "equal steps", "at_time": "equal time"}
-    headings = ["estimator", "better", "not distinguishable", "worse", "failed"]
+    headings = ["estimator", "better", "not distinguishable", "worse", "no score"]
     headings += [f"rank: {task.name}" for task in compared]
     return Sheet(f"All tasks with categorical variables at {titles[moment]}", headings, rows)
 
@@ -81,7 +81,7 @@ def _verdicts(places: Mapping[str, Place]) -> Counter[str]:
     found = Counter[str]()
     for place in places.values():
         if any(score is None for score in place.scores.values()):
-            found["failed"] += 1
+            found["no score"] += 1
         elif place.lead is not None:
             found[place.lead.verdict] += 1
     return found
@@ -91,7 +91,7 @@ def _merit(places: Mapping[str, Place]) -> tuple[float, float]:
     """Tasks won less tasks lost, then the mean rank; the best is the least."""
     verdicts = _verdicts(places)
     ranks = [place.rank.place for place in places.values() if place.rank is not None]
-    lost = verdicts["worse"] + verdicts["failed"]
+    lost = verdicts["worse"] + verdicts["no score"]
     return lost - verdicts["better"], statistics.mean(ranks)
 
 
@@ -113,8 +113,8 @@ def _rate(standing: Standing, task: Task) -> Field:
 def _seeds(standing: Standing) -> Field:
     failed = sum(bool(result.error) for result in standing.results)
     total = len(standing.results)
-    if standing.rate is None and standing.failures and not total:
-        return Field("failed at every rate it tried", -1)
+    if standing.hopeless:
+        return Field("failed at every rate", -1)
     return Field(f"{total}, {failed} failed" if failed else str(total), total, number=True)
 
 
@@ -125,11 +125,11 @@ def _name(standing: Standing) -> Field:
 def _place_fields(place: Place, task: Task, standing: Standing) -> list[Field]:
     is_reference = standing.entry.name == task.reference
     scores = [score for score in place.scores.values() if score is not None]
-    failed = len(scores) < len(place.scores)
     if not place.scores:
         return [_NOTHING] * 4
-    if failed:
-        word = "failed" if standing.failures else "not judged in time"
+    if len(scores) < len(place.scores):
+        failed = standing.hopeless or any(result.error for result in standing.results)
+        word = "failed" if failed else "not judged in time"
         return [Field(word), _NOTHING, Field(word), _rank(place)]
     mean = statistics.mean(scores)
     spread = f" ± {statistics.stdev(scores):.2g}" if len(scores) > 1 else ""
