@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from small_contest import SECONDS, TASK, made_up_results, output
+from small_contest import SCORES, SECONDS, TASK, made_up_results, output
 
 from carms.lab.cli import contest as command
 from carms.lab.cli.report import Report
@@ -56,6 +56,29 @@ def test_what_is_missing_is_listed(made_up_tasks, tmp_path):
         "made-up: 12 trials and 10 final runs, and the final runs of entries without a rate",
         "lower: it was not run",
     ]
+
+
+def test_runs_that_are_not_in_the_plan_are_left_out_and_counted(made_up_tasks, tmp_path):
+    results = made_up_results({"loorf": SCORES["loorf"], "good": SCORES["good"]}, SECONDS)
+    planned = len(results)
+    others = [Run("final", "good", 3.0, seed) for seed in range(TASK.seeds)]
+    others += [Run("final", "unknown", 2.0, 0), Run("final", "good", 2.0, TASK.seeds)]
+    results |= {run: Result(run, 3600.0, (9.0, 9.0, 9.0)) for run in others}
+    for result in results.values():
+        running.add_result(tmp_path / "made-up.csv", TASK, result)
+    said = output(Sweep("contest/made-up", tmp_path, dry_run=True))
+    told = (
+        f"made-up: {planned} of 48 runs are there, 8 of other estimators, rates or seeds are left"
+    )
+    assert told in said
+    assert re.search(r"good +0 runs of", said)
+    found = contest.read_contest(tmp_path)
+    assert "made-up: 8 runs of other estimators, rates or seeds, left out" in (
+        found.machines_and_hours()
+    )
+    assert f"made-up: {planned} runs, 0.0 hours in training steps" in found.machines_and_hours()
+    (good,) = (each for each in found.standings["made-up"] if each.entry.name == "good")
+    assert [*good.at_steps.scores.values()] == SCORES["good"]
 
 
 def test_a_dry_run_needs_no_directory(made_up_tasks, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from carms.lab.contest import html, markdown
 from carms.lab.contest.contest import read_contest
 from carms.lab.contest.machine import note_machine
 from carms.lab.contest.picture import draw_contest
-from carms.lab.contest.plan import expected_runs, missing_runs
+from carms.lab.contest.plan import expected_runs, missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, read_results, results_path
 from carms.lab.contest.running import seconds_of_run, work
 from carms.lab.contest.task import Task
@@ -38,9 +38,12 @@ def run_contest(console: Console, grid: str, out: Path, dry_run: bool, executor:
     """
     seconds = 0.0
     for task in _chosen(grid):
-        results = read_results(results_path(out, task), task)
-        total = expected_runs(task)
-        console.print(f"{task.name}: {len(results)} of {total} runs are there", highlight=False)
+        found = read_results(results_path(out, task), task)
+        results = planned_results(task, found)
+        there = f"{len(results)} of {expected_runs(task)} runs are there"
+        others = len(found) - len(results)
+        left_out = f", {others} of other estimators, rates or seeds are left out" if others else ""
+        console.print(f"{task.name}: {there}{left_out}", highlight=False)
         if any(state != "good" for _, state in _files(task)):
             console.print(f"{task.name}: left out, no images: carms data fetch {task.dataset}")
         elif dry_run:

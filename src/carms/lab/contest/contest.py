@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from carms.lab.contest.machine import noted_machines
-from carms.lab.contest.plan import missing_runs
+from carms.lab.contest.plan import missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, read_results, results_path
 from carms.lab.contest.standings import Standing, make_standings
 from carms.lab.contest.tables import summary_sheet, task_sheets
@@ -22,12 +22,14 @@ class Contest:
 
     Attributes:
         folder: directory of the results.
-        results: of each task, by its name.
+        results: of each task, by its name, that count.
+        left_out: number of results of each task that do not count.
         standings: of the entries of each task that has final runs.
     """
 
     folder: Path
     results: Mapping[str, Mapping[Run, Result]]
+    left_out: Mapping[str, int]
     standings: Mapping[str, Sequence[Standing]]
 
     @property
@@ -94,6 +96,8 @@ class Contest:
             hours = sum(result.seconds for result in results.values()) / 3600
             if results:
                 lines.append(f"{name}: {len(results)} runs, {hours:.1f} hours in training steps")
+            if others := self.left_out[name]:
+                lines.append(f"{name}: {others} runs of other estimators, rates or seeds, left out")
         return lines
 
 
@@ -104,10 +108,12 @@ def is_contest(folder: Path) -> bool:
 
 def read_contest(folder: Path) -> Contest:
     """Read all results of a directory."""
-    results = {name: read_results(results_path(folder, task), task) for name, task in TASKS.items()}
+    found = {name: read_results(results_path(folder, task), task) for name, task in TASKS.items()}
+    results = {name: planned_results(TASKS[name], own) for name, own in found.items()}
+    left_out = {name: len(own) - len(results[name]) for name, own in found.items()}
     standings = {
         name: make_standings(TASKS[name], own)
         for name, own in results.items()
         if any(run.kind == "final" for run in own)
     }
-    return Contest(folder, results, standings)
+    return Contest(folder, results, left_out, standings)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from carms.lab.contest.results import Result, Run
 from carms.lab.contest.task import Task
 
-__all__ = ["chosen_rates", "expected_runs", "missing_runs"]
+__all__ = ["chosen_rates", "expected_runs", "missing_runs", "planned_results"]
 
 # Seeds of trials, apart from those of final runs.
 FIRST_TRIAL_SEED = 1000
@@ -18,17 +18,14 @@ def expected_runs(task: Task) -> int:
 
 
 def missing_runs(task: Task, results: Mapping[Run, Result]) -> list[Run]:
-    """The runs that can start now: trials, and the final runs of entries that have a rate.
+    """The runs that can start now: trials, and the final runs of entries that have a rate."""
+    return [run for run in _planned(task, results) if run not in results]
 
-    Trials come first. Within trials and final runs all entries have a seed before the next one
-    starts, so that the conditions on the machine are the same for all.
-    """
-    runs = _trials(task)
-    for seed in range(task.seeds):
-        for name, rate in chosen_rates(task, results).items():
-            if rate is not None:
-                runs.append(Run("final", name, rate, seed))
-    return [run for run in runs if run not in results]
+
+def planned_results(task: Task, results: Mapping[Run, Result]) -> dict[Run, Result]:
+    """The results that count: not those of unknown estimators, or of rates that are not chosen."""
+    planned = {*_planned(task, results)}
+    return {run: result for run, result in results.items() if run in planned}
 
 
 def chosen_rates(task: Task, results: Mapping[Run, Result]) -> dict[str, float | None]:
@@ -50,6 +47,22 @@ def chosen_rates(task: Task, results: Mapping[Run, Result]) -> dict[str, float |
                 means[rate] = sign * sum(result.scores[-1] for result in ended)
         found[name] = max(means, key=means.__getitem__) if means else None
     return found
+
+
+def _planned(task: Task, results: Mapping[Run, Result]) -> list[Run]:
+    """Trials, and the final runs of entries that have a rate.
+
+    Trials come first. Within trials and final runs all entries have a seed before the next one
+    starts, so that the conditions on the machine are the same for all.
+    """
+    rates = chosen_rates(task, results)
+    finals = [
+        Run("final", name, rate, seed)
+        for seed in range(task.seeds)
+        for name, rate in rates.items()
+        if rate is not None
+    ]
+    return [*_trials(task), *finals]
 
 
 def _trials(task: Task) -> list[Run]:
