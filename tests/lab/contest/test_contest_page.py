@@ -47,6 +47,33 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
         output(Report((out,), html, "csv"))
 
 
+@pytest.mark.parametrize("kind", ["markdown", "html"])
+def test_texts_of_the_files_are_no_markup(made_up_tasks, tmp_path, kind):
+    results = made_up_results({"loorf": [1.0], "good": [2.0]}, SECONDS)
+    run = Run("final", "good", 2.0, 1)
+    results[run] = Result(run, 1.0, (), "ValueError: <b>of f</b>\n\n# [here](x)")
+    for result in results.values():
+        running.add_result(tmp_path / "made-up.csv", TASK, result)
+    (tmp_path / "machines.json").write_text('["<i>fast</i> \\ud800"]')
+    page = tmp_path / "page"
+    output(Report((tmp_path,), page, kind))
+    text = page.read_text()
+    assert "ValueError: &lt;b&gt;of f&lt;/b&gt;" in text
+    assert "&lt;i&gt;fast&lt;/i&gt;" in text
+    if kind == "markdown":
+        assert r"&lt;/b&gt; \# \[here\](x)" in text
+
+
+def test_names_with_spaces_are_quoted_on_the_page(made_up_tasks, tmp_path):
+    folder = tmp_path / "my results"
+    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+        running.add_result(folder / "made-up.csv", TASK, result)
+    page = tmp_path / "my page.md"
+    output(Report((folder,), page, "markdown"))
+    assert f"    carms sweep contest --out '{folder}'\n" in page.read_text()
+    assert "](my%20page.png)\n" in page.read_text()
+
+
 def test_what_is_missing_is_listed(made_up_tasks, tmp_path):
     results = made_up_results({"loorf": [1.0], "good": [2.0]}, SECONDS)
     for result in results.values():

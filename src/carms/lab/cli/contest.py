@@ -118,11 +118,12 @@ def report_contest(console: Console, folder: Path, out: Path, kind: str, command
     picture = draw_contest(contest.begun, contest.standings)
     out.parent.mkdir(parents=True, exist_ok=True)
     if kind == "html":
-        pages = {out: html.to_page(contest, picture, command).encode()}
+        text, image = html.to_page(contest, picture, command), {}
     else:
         image = {out.with_suffix(".png"): picture} if contest.begun else {}
-        address = "".join(path.name for path in image)
-        pages = {out: markdown.to_page(contest, address, command).encode(), **image}
-    for path, contents in pages.items():
+        text = markdown.to_page(contest, "".join(path.name for path in image), command)
+    # Names of files and machines may hold what is no text.
+    page = text.encode("utf-8", "backslashreplace")
+    for path, contents in {out: page, **image}.items():
         write_atomically(path, contents)
         console.print(f"written to {path}", markup=False, highlight=False)

@@ -1,11 +1,13 @@
 """The page of the contest for the site."""
 
+import shlex
 from collections.abc import Iterable
+from urllib.parse import quote
 
 from carms.lab.contest.contest import Contest
 from carms.lab.contest.rules import RULES
 from carms.lab.contest.task import Task
-from carms.lab.report.sheets import to_markdown
+from carms.lab.report.sheets import escape_markdown, to_markdown
 
 __all__ = ["to_page"]
 
@@ -15,9 +17,10 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
 
     Args:
         contest: what was run.
-        picture: address of the picture, as seen from the page; empty if there is none.
+        picture: name of the picture, which is beside the page; empty if there is none.
         command: that makes the page.
     """
+    address = quote(picture, errors="surrogateescape")
     parts = [
         "# The contest\n",
         "Which estimator trains best? Every estimator that applies to a task is trained within the "
@@ -25,14 +28,16 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
         "time and at equal steps.\n",
         "Better than the reference:\n",
         _listed(contest.winners()),
-        f"    carms sweep contest --out {contest.folder}\n    {command}\n",
+        f"    {shlex.join(['carms', 'sweep', 'contest', '--out', str(contest.folder)])}\n"
+        f"    {command}\n",
         *map(to_markdown, contest.summaries()),
-        f"![Score against processor time, a panel for each task]({picture})\n" if picture else "",
+        f"![Score against processor time, a panel for each task]({address})\n" if picture else "",
         *[_section(contest, task) for task in contest.begun],
         "## What is missing\n",
         _listed(contest.missing()),
         "## How it works\n",
-        _listed(f"*{name}.* {text}" for name, text in RULES.items()),
+        *[f"- *{name}.* {text}" for name, text in RULES.items()],
+        "",
         "## Machine and hours\n",
         _listed(contest.machines_and_hours()),
     ]
@@ -57,4 +62,4 @@ def _section(contest: Contest, task: Task) -> str:
 
 
 def _listed(lines: Iterable[str]) -> str:
-    return "".join(f"- {line}\n" for line in lines)
+    return "".join(f"- {escape_markdown(line)}\n" for line in lines)

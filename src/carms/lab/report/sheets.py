@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Field", "Sheet", "to_html", "to_latex", "to_markdown"]
+__all__ = ["Field", "Sheet", "escape_markdown", "to_html", "to_latex", "to_markdown"]
 
 # Number of letters that fit into half a page.
 HALF = 80
@@ -53,15 +53,21 @@ class Sheet:
 
 def to_markdown(sheet: Sheet) -> str:
     """A sheet as Markdown for GitHub."""
-    lines = [f"**{_markdown(sheet.caption)}**", ""]
-    lines += [_markdown(sheet.note), ""] if sheet.note else []
-    lines.append(_piped(map(_markdown, sheet.headings)))
+    lines = [f"**{escape_markdown(sheet.caption)}**", ""]
+    lines += [escape_markdown(sheet.note), ""] if sheet.note else []
+    lines.append(_piped(map(escape_markdown, sheet.headings)))
     lines.append(_piped("--:" if is_right else "---" for is_right in _numeric(sheet)))
     for row in sheet.rows:
-        texts = (_markdown(field.text) for field in row)
+        texts = (escape_markdown(field.text) for field in row)
         marked = zip(row, texts, strict=True)
         lines.append(_piped(f"**{text}**" if field.best else text for field, text in marked))
     return "\n".join(lines) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """A text in one line of Markdown in which nothing is markup."""
+    safe = escape(" ".join(text.split()), quote=False)
+    return re.sub(r"([\\`*_{}\[\]|#~!])", r"\\\1", safe)
 
 
 def to_latex(sheet: Sheet) -> str:
@@ -116,11 +122,6 @@ def _ended(texts: Iterable[str]) -> str:
 def _numeric(sheet: Sheet) -> list[bool]:
     """Whether each column has numbers, which are flush right."""
     return [any(row[i].number for row in sheet.rows) for i in range(len(sheet.headings))]
-
-
-def _markdown(text: str) -> str:
-    safe = escape(" ".join(text.split()), quote=False)
-    return re.sub(r"([\\`*_{}\[\]|#~!])", r"\\\1", safe)
 
 
 def _tex(text: str) -> str:
