@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 from small_contest import SCORES, SECONDS, TASK, made_up_results, output
+from written_runs import write_run
 
 from carms.lab.cli import contest as command
 from carms.lab.cli.report import Report
@@ -72,6 +73,30 @@ def test_names_with_spaces_are_quoted_on_the_page(made_up_tasks, tmp_path):
     output(Report((folder,), page, "markdown"))
     assert f"    carms sweep contest --out '{folder}'\n" in page.read_text()
     assert "](my%20page.png)\n" in page.read_text()
+
+
+def test_the_page_has_another_name_than_its_picture(made_up_tasks, tmp_path):
+    page = tmp_path / "page.png"
+    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+        running.add_result(tmp_path / "made-up.csv", TASK, result)
+    with pytest.raises(ValueError, match=r"picture is written beside the page as .png, got .*page"):
+        output(Report((tmp_path,), page, "markdown"))
+    assert not page.exists()
+
+
+def test_the_contest_and_runs_are_not_reported_together(made_up_tasks, tmp_path):
+    folder, page = tmp_path / "results", tmp_path / "page.md"
+    write_run(folder / "below" / "run")
+    write_run(tmp_path / "run")
+    # Without results of the contest this is a directory of runs.
+    assert "1 run, 0 finished" in output(Report((folder,), page, "markdown"))
+    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+        running.add_result(folder / "made-up.csv", TASK, result)
+    said = output(Report((folder,), page, "markdown"))
+    assert f"1 run beside the contest in {folder}: left out" in said
+    for directories in ((folder, tmp_path / "run"), (tmp_path / "run", folder)):
+        with pytest.raises(ValueError, match=f"{folder} is a contest: report it by itself"):
+            output(Report(directories, page, "markdown"))
 
 
 def test_what_is_missing_is_listed(made_up_tasks, tmp_path):

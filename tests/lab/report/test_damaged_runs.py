@@ -99,6 +99,18 @@ def test_names_of_files_need_not_be_text(tmp_path, capsys):
     assert r"\udcff [red] $name/good" in (tmp_path / "report.html").read_text("utf-8")
 
 
+def test_a_link_to_a_run_is_left_out_with_a_line(tmp_path):
+    write_run(tmp_path / "runs" / "one")
+    write_run(tmp_path / "elsewhere", seed=1)
+    (tmp_path / "runs" / "latest").symlink_to("one")
+    assert gather([tmp_path / "runs"]).problems == []
+    (tmp_path / "runs" / "other").symlink_to(tmp_path / "elsewhere")
+    runs, problems = gather([tmp_path / "runs"])
+    assert [run.path.name for run in runs] == ["one"]
+    assert problems == [f"{tmp_path / 'runs' / 'other'}: a link to a run, left out"]
+    assert len(gather([tmp_path / "runs" / "other"]).runs) == 1
+
+
 def test_no_runs_is_one_line(tmp_path):
     command = [sys.executable, "-m", "carms", "report", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

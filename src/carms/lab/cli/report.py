@@ -27,7 +27,8 @@ class Report:
     Attributes:
         directories: directories of runs, or directories with runs anywhere below them; or the one
             directory of the contest
-        out: file to write (default: report.html, or .md, .csv or .tex)
+        out: file to write (default: report.html, or .md, .csv or .tex); the contest as markdown
+            also writes its picture, to the same name with the ending .png
         format: one of html (a page for a browser), markdown, csv and latex (the tables alone)
     """
 
@@ -43,12 +44,11 @@ class Report:
         from carms.lab.runs.writing import write_atomically
 
         out = self.out or Path(f"report.{SUFFIXES[self.format]}")
-        if len(self.directories) == 1 and is_contest(self.directories[0]):
-            from carms.lab.cli.contest import report_contest
-
-            words = ["carms", "report", str(self.directories[0]), "--format", self.format]
-            command = shlex.join([*words, "--out", str(out)])
-            report_contest(console, self.directories[0], out, self.format, command)
+        contests = [each for each in self.directories if is_contest(each)]
+        if contests:
+            if len(self.directories) > 1:
+                raise ValueError(f"{contests[0]} is a contest: report it by itself")
+            self._report_contest(console, out)
             return
         gathered = gather(self.directories)
         if self.format == "html":
@@ -66,6 +66,18 @@ class Report:
         finished = sum(run.result is not None for run in gathered.runs)
         console.print(f"{counted(len(gathered.runs), 'run')}, {finished:,} finished")
         console.print(f"written to {out}", markup=False, highlight=False)
+
+    def _report_contest(self, console: Console, out: Path) -> None:
+        from carms.lab.cli.contest import report_contest
+        from carms.lab.runs.gather import find_runs
+
+        (folder,) = self.directories
+        words = ["carms", "report", str(folder), "--format", self.format, "--out", str(out)]
+        report_contest(console, folder, out, self.format, shlex.join(words))
+        runs, _ = find_runs([folder])
+        if runs:
+            beside = f"{counted(len(runs), 'run')} beside the contest in {folder}"
+            console.print(f"{beside}: left out, give their own directories", highlight=False)
 
 
 def _tables(gathered: "Gathered", name: str) -> str:

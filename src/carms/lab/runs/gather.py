@@ -12,7 +12,7 @@ from carms.lab.runs.printable import printable
 from carms.lab.runs.records import Result, read_result, read_settings
 from carms.lab.runs.settings import Settings
 
-__all__ = ["Gathered", "Run", "gather"]
+__all__ = ["Gathered", "Run", "find_runs", "gather"]
 
 # Subdirectories of a run, which hold no runs.
 OWN = {"checkpoints", "tensorboard"}
@@ -47,9 +47,9 @@ def gather(directories: Sequence[Path]) -> Gathered:
     """All runs in and below the directories, each once."""
     if not directories:
         raise ValueError("no directory is given: give run directories, or directories of them")
-    problems: list[str] = []
     best: dict[Settings, Run] = {}
-    for path in _candidates(directories, problems):
+    paths, problems = find_runs(directories)
+    for path in paths:
         run = _read(path, problems)
         if run is None:
             continue
@@ -67,19 +67,25 @@ def gather(directories: Sequence[Path]) -> Gathered:
     return Gathered(runs, problems)
 
 
-def _candidates(directories: Sequence[Path], problems: list[str]) -> list[Path]:
-    """Directories with a ``config.json``."""
+def find_runs(directories: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Directories with a ``config.json`` in and below those given, and what was left out."""
+    problems: list[str] = []
 
     def leave_out(error: OSError) -> None:
         problems.append(printable(f"{error.filename}: {error.strerror}"))
 
     found: dict[Path, Path] = {}
+    links: list[Path] = []
     for top in directories:
         for here, below, names in os.walk(top, onerror=leave_out):
             below[:] = sorted(name for name in below if name not in OWN and name[0] != ".")
+            links += [Path(here, name) for name in below if Path(here, name).is_symlink()]
             if "config.json" in names:
                 found.setdefault(Path(here).resolve(), Path(here))
-    return list(found.values())
+    for link in links:
+        if os.path.exists(link / "config.json") and link.resolve() not in found:
+            problems.append(printable(f"{link}: a link to a run, left out"))
+    return list(found.values()), problems
 
 
 def _read(path: Path, problems: list[str]) -> Run | None:
