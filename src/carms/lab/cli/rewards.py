@@ -14,7 +14,7 @@ __all__ = ["print_rewards"]
 # Rewards on held-out prompts, of which a table says when they were reached.
 GOALS = (0.5, 0.8)
 EXPLANATION = (
-    "right digits and answers, mean ± deviation over seeds; median of the steps to a share of "
+    "right digits and answers, mean +- deviation over seeds; median of the steps to a share of "
     "right digits (and how many seeds got there); processor time of a step; ratio of the variance "
     "of carms' gradient to that of rloo's at the same parameters, mean over training"
 )
@@ -41,7 +41,7 @@ def _table(metrics: Metrics, title: str) -> Table:
         cells = []
         for name in ("reward", "solved"):
             mean, deviation = spread([run[-1][name] for run in runs])
-            cells.append(f"{100 * mean:.1f} ± {100 * deviation:.1f}")
+            cells.append(f"{100 * mean:.1f} +- {100 * deviation:.1f}")
         cells += [_steps_cell(steps_to(goal, runs)) for goal in GOALS]
         spent = statistics.median(row["milliseconds"] for run in runs for row in run[1:])
         cells.append(f"{spent:.1f}")
