@@ -15,7 +15,7 @@ import torch
 from pages import put_table
 from timing import interleaved, print_table
 from training_picture import draw
-from training_results import TABLE, TIMES, append, at_time, curves, line_of, read, times
+from training_results import TABLE, TIMES, add, at_time, curves, read, run_of, times, write
 
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
@@ -98,8 +98,9 @@ def rows_of(run: Trainer) -> Iterator[dict[str, object]]:
 
 
 def is_done(variant: Variant, network: str, seed: int) -> bool:
-    wanted = (network, variant.label, variant.samples, seed)
-    return wanted in ((*line_of(row), int(row["seed"])) for row in read(TABLE))
+    """Whether the table has a run to its last step."""
+    wanted = (network, variant.label, str(variant.samples), str(seed))
+    return any(run_of(row) == wanted and int(row["step"]) == STEPS for row in read(TABLE))
 
 
 def train(out: Path, seeds: int, networks: list[str]) -> None:
@@ -119,7 +120,7 @@ def train(out: Path, seeds: int, networks: list[str]) -> None:
                     continue
                 print(f"{name} is done", flush=True)
                 if not is_done(variant, network, seed):
-                    append(TABLE, rows_of(run))
+                    add(TABLE, [*rows_of(run)])
 
 
 def measure(rounds: int) -> None:
@@ -145,8 +146,7 @@ def measure(rounds: int) -> None:
                         "milliseconds": f"{milliseconds:.2f}",
                     }
                 )
-    TIMES.unlink(missing_ok=True)
-    append(TIMES, rows)
+    write(TIMES, rows)
 
 
 def show(budget: float, page: Path | None) -> None:

@@ -1,11 +1,16 @@
 """What the training runs came to: CSV tables, read and written, and curves made of them."""
 
 import csv
+import io
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+
+from filelock import FileLock
+
+from carms.lab.runs.writing import write_atomically
 
 HERE = Path(__file__).parent.parent / "docs" / "results"
 TABLE, TIMES = HERE / "training.csv", HERE / "training_times.csv"
@@ -18,21 +23,37 @@ Curve = dict[int, list[float]]
 
 def read(path: Path) -> list[dict[str, str]]:
     """Rows of a table; none if there is no such file."""
-    return list(csv.DictReader(path.open())) if path.exists() else []
+    if not path.exists():
+        return []
+    *lines, rest = path.read_text().split("\n")
+    if rest or not lines:
+        raise ValueError(f"{path} is damaged in line {len(lines) + 1}: it is cut off")
+    return list(csv.DictReader(lines))
 
 
 def line_of(row: dict[str, str]) -> Line:
     return row["network"], row["estimator"], int(row["samples"])
 
 
-def append(path: Path, rows: Iterable[dict[str, object]]) -> None:
-    """Add rows to a table, which gets a header first if it is new."""
-    rows, new = list(rows), not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
+def run_of(row: Mapping[str, object]) -> tuple[str, ...]:
+    """Network, estimator, samples and seed."""
+    return tuple(str(row[name]) for name in ("network", "estimator", "samples", "seed"))
+
+
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write a table, or nothing of it."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue().encode())
+
+
+def add(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Add the rows of a run to a table, in the place of what it has of this run."""
+    with FileLock(path.with_suffix(".lock")):
+        others = [row for row in read(path) if run_of(row) != run_of(rows[0])]
+        write(path, [*others, *rows])
 
 
 def curves(column: str) -> dict[Line, Curve]:
