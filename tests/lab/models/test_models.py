@@ -159,7 +159,8 @@ def test_variances():
     expected = rows.var(0).sum().item()
     found = gradient_variance(loorf, model, images, 1500, torch.Generator().manual_seed(1))
     assert found == pytest.approx(expected, rel=0.15)
-    first, second = compare_variances(model, images, {"loorf": 3, "exact": 3}, 500, seed=2)
+    both = {"loorf": loorf, "exact": carms.make("exact")}
+    first, second = compare_variances(model, images, both, 500, seed=2)
     assert abs(first.variance - expected) < 6 * first.error
     assert second.variance < 1e-12
 
@@ -275,6 +276,7 @@ def test_the_error_of_a_variance_is_that_of_the_mean_of_its_groups(monkeypatch):
         "carms.lab.train.variance.gradient_variance", lambda *args: float(next(values))
     )
     model, images = tiny()
-    (found,) = compare_variances(model, images, {"loorf": 3}, 500, seed=0)
+    loorf = carms.make("loorf", samples=3)
+    (found,) = compare_variances(model, images, {"loorf": loorf}, 500, seed=0)
     assert found.variance == 4.5
     assert found.error == pytest.approx((sum((k - 4.5) ** 2 for k in range(10)) / 9 / 10) ** 0.5)

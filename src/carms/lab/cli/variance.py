@@ -1,6 +1,6 @@
 """The command that measures variances at the parameters of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,10 @@ class Variance:
 
     All estimators see the same parameters and the same images. The curves of different runs do
     not compare like this: they are of different models.
+
+    The run's own estimator has the options of the run and, at the run's number of samples, what it
+    has learned. All others have their default options; those that learn are untrained, and the
+    table says so.
 
     Attributes:
         path: directory of the run
@@ -48,6 +52,10 @@ class Variance:
         """Measure, print a table, and write it beside the run."""
         if self.repetitions < 20 or self.images < 1 or not self.estimators:
             raise ValueError("it takes an estimator, an image and 20 repetitions at least")
+        if self.samples is not None and self.samples < 1:
+            raise ValueError(f"samples must be at least 1, got {self.samples}")
+        if len(set(self.estimators)) < len(self.estimators):
+            raise ValueError(f"give each estimator once, got {', '.join(self.estimators)}")
         import torch
 
         from carms.lab.cli.machine import prepare
@@ -62,35 +70,45 @@ class Variance:
         settings = trainer.settings
         stream = torch.Generator(self.device).manual_seed(settings.seed)
         images = binarised(some_of(trainer.train_images, self.images), stream)
-        samples = {name: self.samples or settings.samples_of(name) for name in self.estimators}
-        found = compare_variances(trainer.model, images, samples, self.repetitions, settings.seed)
+        estimators = {name: trainer.estimator_named(name, self.samples) for name in self.estimators}
+        untrained = {
+            name
+            for name, one in estimators.items()
+            if (one.learned or one.stateful) and one is not trainer.estimator
+        }
+        found = compare_variances(
+            trainer.model, images, estimators, self.repetitions, settings.seed
+        )
         with progress_bars(console, transient=True) as bars:
-            results = list(bars.track(found, len(samples), description="Estimating gradients"))
-        console.print(_table(results, trainer.step))
+            results = list(bars.track(found, len(estimators), description="Estimating gradients"))
+        console.print(_table(results, untrained, trainer.step))
         written = self.path / f"variance-{trainer.step}.json"
         measured = {
             "step": trainer.step,
             "images": len(images),
             "repetitions": self.repetitions,
-            "found": [vars(result) for result in results],
+            "found": [
+                {**vars(result), "untrained": result.estimator in untrained} for result in results
+            ],
         }
         write_json(written, measured)
         console.print(f"written to {written}")
 
 
-def _table(results: Sequence["Measured"], step: int) -> Table:
+def _table(results: Sequence["Measured"], untrained: Collection[str], step: int) -> Table:
     table = Table(title=f"Variance of the logits' gradient at step {step:,}")
     table.add_column("estimator")
-    relative = f"of {results[0].estimator}'s"
+    first = results[0]
+    relative = f"of {first.estimator}'s"
     for heading in ("samples", "variance", "standard error", relative, "ms"):
         table.add_column(heading, justify="right")
     for one in results:
         table.add_row(
-            one.estimator,
+            one.estimator + " (untrained)" * (one.estimator in untrained),
             str(one.samples),
             f"{one.variance:.5g}",
             f"{one.error:.2g}",
-            f"{one.variance / results[0].variance:.3f}",
+            f"{one.variance / first.variance:.3f}" if first.variance else "-",
             f"{one.milliseconds:.2f}",
         )
     return table

@@ -4,10 +4,12 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from carms.estimators import Estimator, make
 from carms.lab.data.datasets import Dataset, load
 from carms.lab.models.build import build_model
 from carms.lab.runs.settings import Settings
@@ -119,6 +121,23 @@ class Learner:
             logits = torch.zeros(1, *self.settings.shape, device=self.device, requires_grad=True)
             stream = torch.Generator(self.device).manual_seed(0)
             self.estimator.expectation(lambda z: z.sum((-2, -1)), logits, stream)
+
+    def estimator_named(self, name: str, samples: int | None = None) -> Estimator:
+        """The estimator of this run, with what it has learned, or a new one of another name.
+
+        A new one of the same name, with another number of samples, has the options of this run.
+
+        Args:
+            name: name of the estimator.
+            samples: number of samples of a gradient; by default what this run would use with it.
+        """
+        settings = self.settings
+        samples = settings.samples_of(name) if samples is None else samples
+        if name != settings.estimator:
+            return make(name, samples=samples).to(self.device)
+        if samples == settings.samples_of(name):
+            return self.estimator
+        return replace(settings, samples=samples).make_estimator().to(self.device)
 
     def state(self) -> dict[str, Tensor]:
         """All that the next steps depend on, but for their number."""

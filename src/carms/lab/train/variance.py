@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import carms
 from carms.estimators import Estimator
 from carms.estimators.families.score_function import ScoreFunction
 from carms.lab.models.latent import LatentModel
@@ -30,7 +29,7 @@ class Measured:
     """Variance of the gradients of one estimator.
 
     Attributes:
-        estimator: name of the estimator.
+        estimator: label of the estimator.
         samples: number of samples of a gradient.
         variance: variance of the gradient of the mean objective of an image with respect to its
             logits, summed over the logits, mean over the images.
@@ -48,7 +47,7 @@ class Measured:
 def compare_variances(
     model: LatentModel,
     images: Tensor,
-    estimators: Mapping[str, int],
+    estimators: Mapping[str, Estimator],
     repetitions: int,
     seed: int,
 ) -> Iterator[Measured]:
@@ -57,23 +56,22 @@ def compare_variances(
     Args:
         model: model with the parameters at which to measure.
         images: images whose gradients are taken.
-        estimators: names of the estimators, and the number of samples of each.
-        repetitions: number of gradients of each.
+        estimators: estimators by their labels.
+        repetitions: number of gradients of each, at least 20.
         seed: seed of the random numbers, the same for all.
     """
-    for name, samples in estimators.items():
-        estimator = carms.make(name, samples=samples)
+    each, more = divmod(repetitions, GROUPS)
+    sizes = [each + (group < more) for group in range(GROUPS)]
+    for label, estimator in estimators.items():
         stream = torch.Generator(images.device).manual_seed(seed)
-        each = max(2, repetitions // GROUPS)
         started = time.perf_counter()
         found = torch.tensor(
-            [gradient_variance(estimator, model, images, each, stream) for _ in range(GROUPS)],
+            [gradient_variance(estimator, model, images, size, stream) for size in sizes],
             dtype=torch.float64,
         )
-        seconds = time.perf_counter() - started
+        milliseconds = 1e3 * (time.perf_counter() - started) / repetitions
         error = found.std().item() / GROUPS**0.5
-        milliseconds = 1e3 * seconds / (each * GROUPS)
-        yield Measured(name, samples, found.mean().item(), error, milliseconds)
+        yield Measured(label, estimator.samples, found.mean().item(), error, milliseconds)
 
 
 def gradient_variance(
