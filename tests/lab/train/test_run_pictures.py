@@ -9,6 +9,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 from small_runs import COMMAND, FLAGS, SMALL, outcome, train
+from written_runs import PICTURE
 
 from carms.lab.cli.main import parse
 from carms.lab.data.datasets import load
@@ -52,8 +53,25 @@ def test_pictures_of_a_finished_run_are_drawn_again(finished, tmp_path):
     }
     (path / "samples.png").unlink()
     shutil.rmtree(path / "checkpoints")
-    with pytest.warns(UserWarning, match="no checkpoint from which to draw"):
+    with pytest.warns(UserWarning, match=r"^samples cannot be drawn again: .* of step 60; it has"):
         assert trainer.draw_missing() == []
+
+
+def test_only_what_is_missing_is_drawn_and_only_from_the_last_step(finished, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    (path / "samples.png").unlink()
+    # A whole picture is left alone, whatever it shows.
+    (path / "reconstructions.png").write_bytes(PICTURE)
+    trainer = Trainer(Settings(**SMALL), path)
+    assert trainer.draw_missing() == [path / "samples.png"]
+    assert (path / "samples.png").read_bytes() == (finished / "samples.png").read_bytes()
+    (path / "samples.png").unlink()
+    os.truncate(path / "checkpoints" / "000000060.safetensors", 100)
+    with pytest.warns(UserWarning, match=r"^samples cannot be drawn again: .* is damaged"):
+        assert trainer.draw_missing() == []
+    assert not (path / "samples.png").exists()
+    assert (path / "reconstructions.png").read_bytes() == PICTURE
 
 
 def test_pictures_of_a_small_test_set(tmp_path):

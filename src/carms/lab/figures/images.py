@@ -1,5 +1,6 @@
 """Pictures of what a model makes of test images."""
 
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 
@@ -22,19 +23,22 @@ WIDTH, TITLE, NAMES = 800, 44, 110
 DPI = 100
 
 
-def draw_images(model: LatentModel, data: Dataset, directory: Path) -> list[Path]:
-    """Draw each of the model's pictures as PNG, and return their paths."""
+def draw_images(
+    model: LatentModel, data: Dataset, directory: Path, names: Iterable[str]
+) -> list[Path]:
+    """Draw the model's pictures of these names as PNG, and return their paths."""
     device = model.mean.device
     stream = torch.Generator(device).manual_seed(0)
     pixels = some_of(data.test, 16)
     # A small test set is shown more than once.
     pixels = pixels[torch.arange(16) % len(pixels)]
     images = binarised(pixels.to(device), stream)
+    pictures = model.pictures(images, stream)
     paths = []
-    for name, values in model.pictures(images, stream).items():
+    for name in names:
         paths.append(directory / f"{name}.png")
         label = PICTURES[name]
-        mosaic = _mosaic(_in_rows(values.cpu(), label), data.height, data.width)
+        mosaic = _mosaic(_in_rows(pictures[name].cpu(), label), data.height, data.width)
         write_atomically(paths[-1], _with_text(mosaic, label))
     return paths
 

@@ -112,22 +112,23 @@ class Trainer(Learner):
         return result
 
     def draw_missing(self) -> list[Path]:
-        """Draw the pictures of a finished run again if one of them is missing or damaged,
-        and return the paths that were drawn.
+        """Draw the pictures of a finished run again that are missing or damaged, from the
+        checkpoint of its last step, and return the paths that were drawn.
         """
-        paths = [self.directory.path / f"{name}.png" for name in PICTURES_OF[self.settings.task]]
-        if all(map(read_picture, paths)):
+        path = self.directory.path
+        names = PICTURES_OF[self.settings.task]
+        missing = [name for name in names if not read_picture(path / f"{name}.png")]
+        if not missing:
             return []
         with self.directory.held():
-            checkpoint = self.directory.last_checkpoint()
-            if checkpoint is None:
-                warnings.warn(
-                    f"{self.directory.path} has no checkpoint from which to draw its pictures",
-                    stacklevel=2,
-                )
+            try:
+                checkpoint = self.directory.checkpoint(self.settings.steps)
+            except ValueError as error:
+                # A picture of an earlier step would pass for one of the result.
+                warnings.warn(f"{', '.join(missing)} cannot be drawn again: {error}", stacklevel=2)
                 return []
             self._restore(checkpoint)
-            return draw_images(self.model, self.data, self.directory.path)
+            return draw_images(self.model, self.data, path, missing)
 
     def _finish(self, on_part: OnPart) -> None:
         settings = self.settings
@@ -140,7 +141,7 @@ class Trainer(Learner):
             "evaluation_seconds": time.perf_counter() - started,
         }
         # The result is written last, because it marks the run as finished.
-        draw_images(self.model, self.data, self.directory.path)
+        draw_images(self.model, self.data, self.directory.path, PICTURES_OF[settings.task])
         self.directory.finish({"step": self.step, **result, **seconds, "versions": _versions()})
 
     def _train(self, on_metrics: OnMetrics, on_step: OnStep, pending: list[int]) -> None:
