@@ -63,6 +63,17 @@ def test_an_interrupt_while_importing(tmp_path, program):
     assert ("KeyboardInterrupt" in ended.stderr) != quiet
 
 
+def test_a_package_that_is_not_installed_is_one_line(tmp_path):
+    (tmp_path / "sklearn.py").write_text("raise ModuleNotFoundError('no sklearn')")
+    source = Path(package.__file__).parents[1]
+    path = os.pathsep.join(map(str, (tmp_path, source)))
+    flags = ("--dataset", "digits", "--out", tmp_path / "run")
+    done = carms("vae", *flags, check=False, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("carms: sklearn cannot be imported: pip install 'carms[lab]'")
+
+
 def test_toy(tmp_path):
     done = carms(
         *("toy", "--problems", 2, "--replicates", 50, "--out", tmp_path / "toy.png"),

@@ -140,5 +140,5 @@ def main() -> None:
         _complain(printable(f"{error}: {how_to_install('lab')}"))
     except MissingData as error:
         _complain(str(error))
-    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+    except (ImportError, ValueError, TypeError, OSError, FloatingPointError) as error:
         _complain(printable(str(error)))
