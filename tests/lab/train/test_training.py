@@ -76,6 +76,14 @@ def test_an_epoch_has_every_image_once_in_an_order_of_its_own(tmp_path):
     assert not torch.equal(*orders)
 
 
+def test_a_batch_of_more_images_than_there_are(tmp_path):
+    count = len(load("digits").train)
+    assert len(Trainer(Settings(**SMALL, batch=count), tmp_path / "run").one_step()) == count
+    with pytest.raises(ValueError, match=f"batch must be at most {count:,}, .*, got {count + 1:,}"):
+        Trainer(Settings(**SMALL, batch=count + 1), tmp_path / "run").run()
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_line_is_of_the_steps_since_the_last_one(tmp_path):
     trainer = Trainer(Settings(**SMALL | {"steps": 25}), tmp_path / "run")
     values, update = [], trainer._update
