@@ -138,3 +138,25 @@ def test_reports_name_what_a_finished_run_did_not_write(finished, tmp_path, name
     problem, *_ = gather([finished, path]).problems
     assert problem.startswith(str(path / name))
     assert "its checksum is not the one in SHA256SUMS" in problem
+
+
+def test_the_checksums_of_a_finished_run_do_not_count_after_it_is_resumed(run):
+    # The last checkpoint is gone too, so that lines of metrics are written again.
+    (run / "checkpoints" / "000000060.json").unlink()
+    directory = RunDirectory(run, Settings(**SMALL).to_json())
+    with directory.held():
+        assert directory.resume().step == 40
+    (found,), problems = gather([run])
+    assert not problems
+    assert found.step == 40 == directory.metrics[-1]["step"]
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b" " * 100_000])
+def test_damaged_checksums_are_named_themselves(finished, tmp_path, damage):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    (path / "SHA256SUMS").write_bytes(damage)
+    with pytest.raises(ValueError, match=r"^[^ ]*/SHA256SUMS (is damaged|has 100,000 bytes)"):
+        train(path)
+    (problem,) = gather([finished, path]).problems
+    assert problem.startswith(str(path / "SHA256SUMS"))

@@ -11,6 +11,8 @@ from carms.lab.runs.metrics import Series, read_metrics
 from carms.lab.runs.printable import printable
 from carms.lab.runs.records import Result, read_result, read_settings
 from carms.lab.runs.settings import Settings
+from carms.lab.runs.sums import NAME as SUMS
+from carms.lab.runs.sums import Sums
 
 __all__ = ["Gathered", "Run", "find_runs", "gather"]
 
@@ -93,6 +95,11 @@ def _read(path: Path, problems: list[str]) -> Run | None:
         why = printable(str(reason), REASON)
         problems.append(f"{printable(str(path / name))}: {what} ({why}), left out")
 
+    try:
+        Sums(path)
+    except (OSError, ValueError) as error:
+        leave_out(SUMS, "no checksums", error)
+        return None
     try:
         settings = read_settings(path)
     except (OSError, ValueError) as error:

@@ -1,7 +1,6 @@
 """Read the files of a run, as its writer wants them and as checked records for everybody else."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,8 +77,9 @@ def read_raw_result(directory: Path) -> dict[str, Any] | None:
     data = read_if_there(path, OBJECT_LIMIT)
     if data is None:
         return None
+    sums = Sums(directory)
     try:
-        Sums(directory).check(path.name, sha256(data))
+        sums.check(path.name, sha256(data))
         return parse_object(data)
     except ValueError as error:
         raise ValueError(
@@ -89,10 +89,9 @@ def read_raw_result(directory: Path) -> dict[str, Any] | None:
 
 def read_raw_metrics(directory: Path) -> list[dict[str, Any]]:
     """The lines of ``metrics.jsonl``, of any kind of run."""
-    lines = read_lines(directory)
+    lines, sums = read_lines(directory), Sums(directory)
     try:
-        if os.path.lexists(directory / "result.json"):
-            Sums(directory).check("metrics.jsonl", sha256(lines))
+        sums.check("metrics.jsonl", sha256(lines))
         return [json.loads(line) for line in lines.splitlines()]
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{directory / 'metrics.jsonl'} is damaged: {error}") from error

@@ -1,6 +1,7 @@
 """Checksums of the files of a finished run, as ``sha256sum --check`` reads them."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,15 +17,23 @@ _LIMIT = 1 << 16
 class Sums:
     """The checksums in ``SHA256SUMS`` of a directory; none if there is no such file.
 
+    They are those of a finished run: without ``result.json`` they do not count, since a run that
+    is resumed writes on.
+
     Args:
         directory: directory of the run.
     """
 
     def __init__(self, directory: Path) -> None:
+        self._known: dict[str, str] = {}
+        if not os.path.lexists(directory / "result.json"):
+            return
         try:
             text = read_bounded(directory / NAME, _LIMIT).decode()
         except FileNotFoundError:
-            text = ""
+            return
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{directory / NAME} is damaged: {error}") from error
         lines = (line.partition("  ") for line in text.splitlines())
         self._known = {name: found for found, _, name in lines}
 
