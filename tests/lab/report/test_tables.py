@@ -7,11 +7,13 @@ from rich.console import Console
 from written_runs import write_good_runs, write_run
 
 from carms.lab.cli.report import Report
+from carms.lab.report.blocks import told
 from carms.lab.report.inventory import list_runs
 from carms.lab.report.sheets import to_latex, to_markdown
 from carms.lab.report.table_texts import to_csv, to_sheet
 from carms.lab.report.tables import make_tables, missing_tables
 from carms.lab.runs.gather import gather
+from carms.lab.runs.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,24 @@ def test_only_runs_that_may_be_compared_compete(tmp_path):
     printed = list(csv.DictReader(to_csv(make_tables(gather([tmp_path]).runs)).splitlines()))
     assert printed[0]["settings"] == "rate 0.001, orderings=largest-first, steps 40"
     assert float(printed[0]["mean"]) == -30 - ord("d") / 1e7
+
+
+def test_seeds_are_one_row_however_they_were_logged(tmp_path):
+    for seed, changes in enumerate([{}, {"log_every": 5, "eval_every": 10}]):
+        write_run(tmp_path / f"seed{seed}", (-1.0 - seed, -2.0), seed=seed, **changes)
+    write_run(tmp_path / "twice", (-1.0, -2.0), seed=0, checkpoint_every=7)
+    runs, problems = gather([tmp_path])
+    group, *others = [row.runs for row in make_tables(runs)[0].rows if row.runs]
+    assert not others
+    assert [run.settings.seed for run in group] == [0, 1]
+    (problem,) = problems
+    assert "the same settings and seed" in problem
+
+
+def test_a_setting_of_yes_or_no_is_told_in_words():
+    assert told(Settings(upright=False, steps=2000), ["upright", "steps"]) == (
+        "not upright, steps 2,000"
+    )
 
 
 def test_categories_with_runs_come_first(tmp_path):

@@ -8,11 +8,10 @@ from typing import Any
 
 from carms.lab.report.paper import cells
 from carms.lab.runs.gather import Run
-from carms.lab.runs.settings import Settings
+from carms.lab.runs.settings import LOGGING, Settings
 
 __all__ = [
     "DEFAULTS",
-    "LOGGING",
     "Block",
     "estimator_order",
     "headline",
@@ -24,14 +23,15 @@ __all__ = [
 DEFAULTS = {field.name: field.default for field in fields(Settings)}
 TITLE = ("task", "dataset", "network", "categories")
 VARIANT = ("estimator", "options", "samples")
-# Settings that have no effect on a result.
-LOGGING = ("log_every", "eval_every", "checkpoint_every")
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Runs that differ only in estimator and seed, in groups that differ only in the seed."""
+    """Runs that differ only in estimator and seed, in groups that differ only in the seed.
+
+    Settings that have no effect on a result may differ everywhere.
+    """
 
     groups: Sequence[Sequence[Run]]
 
@@ -54,7 +54,7 @@ def make_blocks(runs: Iterable[Run], directories: Sequence[Path] = ()) -> list[B
     """
     found: dict[Key, dict[Key, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda run: _order(run, directories)):
-        shared = [name for name in DEFAULTS if name not in (*VARIANT, "seed")]
+        shared = [name for name in DEFAULTS if name not in (*VARIANT, *LOGGING, "seed")]
         outer = tuple(getattr(run.settings, name) for name in shared)
         inner = tuple(getattr(run.settings, name) for name in VARIANT)
         found[outer][inner].append(run)
@@ -68,8 +68,7 @@ def told(settings: Settings, names: Iterable[str]) -> str:
         value = getattr(settings, name)
         if value == DEFAULTS[name]:
             continue
-        said = f"{value:,}" if isinstance(value, int) and name != "seed" else str(value)
-        words.append(" ".join(value) if name == "options" else f"{name.replace('_', ' ')} {said}")
+        words.append(_said(name, value))
     return ", ".join(words)
 
 
@@ -95,7 +94,7 @@ def estimator_order(name: str) -> tuple[int, str]:
 def _order(run: Run, directories: Sequence[Path]) -> Key:
     settings = run.settings
     first = (settings.task != "vae", settings.dataset, settings.network, settings.categories)
-    others = [name for name in DEFAULTS if name not in ("task", *VARIANT, "seed")]
+    others = [name for name in DEFAULTS if name not in ("task", *VARIANT, *LOGGING, "seed")]
     values = [getattr(settings, name) for name in others]
     # None does not compare with numbers.
     rest = [(value is not None, 0 if value is None else value) for value in values]
@@ -103,3 +102,13 @@ def _order(run: Run, directories: Sequence[Path]) -> Key:
     place = given.index(True) if any(given) else len(given)
     estimator = estimator_order(settings.estimator)
     return *first, rest, place, estimator, variant(settings), settings.seed
+
+
+def _said(name: str, value: Any) -> str:
+    spoken = name.replace("_", " ")
+    if name == "options":
+        return " ".join(value)
+    if isinstance(value, bool):
+        return spoken if value else f"not {spoken}"
+    counts = isinstance(value, int) and name != "seed"
+    return f"{spoken} {value:,}" if counts else f"{spoken} {value}"

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from math import hypot
 from statistics import fmean, stdev
 
-from carms.lab.report.blocks import DEFAULTS, LOGGING, Block, make_blocks, told
+from carms.lab.report.blocks import DEFAULTS, Block, make_blocks, told
 from carms.lab.report.paper import Cell, cells, printed
 from carms.lab.runs.gather import Run
 from carms.lab.runs.records import PARTS
+from carms.lab.runs.settings import LOGGING
 
 __all__ = ["Row", "Table", "make_tables", "missing_tables"]
 

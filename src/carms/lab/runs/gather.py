@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from carms.lab.runs.metrics import Series, read_metrics
 from carms.lab.runs.printable import printable
 from carms.lab.runs.records import Result, read_result, read_settings
-from carms.lab.runs.settings import Settings
+from carms.lab.runs.settings import LOGGING, Settings
 from carms.lab.runs.sums import NAME as SUMS
 from carms.lab.runs.sums import Sums
 
@@ -18,6 +18,7 @@ __all__ = ["Gathered", "Run", "find_runs", "gather"]
 
 # Subdirectories of a run, which hold no runs.
 OWN = {"checkpoints", "tensorboard"}
+_USUAL_LOGGING = {name: getattr(Settings, name) for name in LOGGING}
 # Number of characters of a reason why something was left out.
 REASON = 300
 
@@ -55,12 +56,13 @@ def gather(directories: Sequence[Path]) -> Gathered:
         run = _read(path, problems)
         if run is None:
             continue
-        other = best.get(run.settings)
+        what = replace(run.settings, **_USUAL_LOGGING)
+        other = best.get(what)
         if other is not None:
             run, worse = sorted((run, other), key=lambda one: (not one.result, -one.step))
             same = f"the same settings and seed as {run.path}, left out"
             problems.append(printable(f"{worse.path}: {same}"))
-        best[run.settings] = run
+        best[what] = run
     runs = sorted(best.values(), key=lambda run: run.path)
     if not runs:
         given = ", ".join(map(str, directories))

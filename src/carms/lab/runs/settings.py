@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 if TYPE_CHECKING:
     from carms.estimators import Estimator
 
-__all__ = ["Settings"]
+__all__ = ["LOGGING", "Settings"]
+
+LOGGING = ("log_every", "eval_every", "checkpoint_every")
+"""Names of the settings that have no effect on a result."""
 
 
 @dataclass(frozen=True)
