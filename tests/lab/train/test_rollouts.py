@@ -6,8 +6,10 @@ import sys
 
 import pytest
 import torch
+from rich.console import Console
 
 from carms import sequences
+from carms.lab.cli.rollouts import Rollouts
 from carms.lab.figures.rewards import steps_to, variance_ratio
 from carms.lab.models import addition
 from carms.lab.runs.rollout_settings import RolloutSettings
@@ -157,6 +159,7 @@ def test_the_command(tmp_path):
         (("--seeds", 0), "seeds must be at least 1"),
         (("--epsilon", 2), "epsilon is a probability"),
         (("--methods", "rloo", "rloo"), "methods are rloo, carms or both"),
+        (("--rate", "inf"), "rate must be positive and finite, got inf"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, flags, message):
@@ -165,6 +168,27 @@ def test_bad_input_is_one_line(tmp_path, flags, message):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("", "it does not have the 3 lines of the run"),
+        ('{"step": 1}\n', "it does not have the 3 lines of the run"),
+        ("[1]\n", "it is no object"),
+        ("".join(f'{{"step": {step}}}\n' for step in range(3)), "it has no reward"),
+    ],
+)
+def test_damaged_metrics_are_named(tmp_path, lines, message):
+    flags = {"steps": 2, "samples": 4, "prompts": 2, "log_every": 1}
+    path = tmp_path / "carms-seed0"
+    train(RolloutSettings(**SMALL | flags | {"seed": 0}), path)
+    command = Rollouts(tmp_path, ("carms",), seeds=1, rate=SMALL["rate"], **flags)
+    command.run(Console(quiet=True))
+    (path / "SHA256SUMS").unlink()
+    (path / "metrics.jsonl").write_text(lines)
+    with pytest.raises(ValueError, match=rf"{path}/metrics\.jsonl is damaged: {message}"):
+        command.run(Console(quiet=True))
 
 
 def test_summaries():

@@ -58,6 +58,7 @@ class Rollouts:
             raise ValueError(f"methods are rloo, carms or both, got {' '.join(self.methods)}")
         from carms.lab.cli.rewards import print_rewards
         from carms.lab.figures.rewards import draw_rewards
+        from carms.lab.runs.rollout_metrics import read_rollout_metrics
         from carms.lab.runs.store import RunDirectory
         from carms.lab.sweep.processes import number_of_workers
 
@@ -69,8 +70,8 @@ class Rollouts:
         console.print(f"{counted(len(jobs), 'run')} under {self.out}, {finished} finished")
         _train(console, left, workers)
         metrics: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.methods}
-        for job, directory in zip(jobs, directories, strict=True):
-            metrics[job.settings.method].append(directory.metrics)
+        for job in jobs:
+            metrics[job.settings.method].append(read_rollout_metrics(job.path, job.settings))
         print_rewards(console, metrics, f"After {self.steps:,} steps, {self.seeds} seeds")
         for written in draw_rewards(metrics, self.out / "rewards.png"):
             console.print(f"written to {written}")

@@ -44,7 +44,7 @@ def variance_ratio(runs: Sequence[Metrics]) -> dict[int, float]:
     """
     found = {}
     for rows in zip(*runs, strict=True):
-        if "variance_rloo" in rows[0]:
+        if all("variance_rloo" in row for row in rows):
             independent = sum(row["variance_rloo"] for row in rows)
             if independent > 0:
                 found[rows[0]["step"]] = sum(row["variance_carms"] for row in rows) / independent

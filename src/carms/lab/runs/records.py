@@ -1,6 +1,5 @@
 """Read the files of a run, as its writer wants them and as checked records for everybody else."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,8 +91,8 @@ def read_raw_metrics(directory: Path) -> list[dict[str, Any]]:
     lines, sums = read_lines(directory), Sums(directory)
     try:
         sums.check("metrics.jsonl", sha256(lines))
-        return [json.loads(line) for line in lines.splitlines()]
-    except (ValueError, RecursionError) as error:
+        return [parse_object(line) for line in lines.splitlines()]
+    except ValueError as error:
         raise ValueError(f"{directory / 'metrics.jsonl'} is damaged: {error}") from error
 
 

@@ -1,5 +1,6 @@
 """The settings of a run that learns by policy gradient."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -43,8 +44,8 @@ class RolloutSettings:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.epsilon is not None and not 0 <= self.epsilon <= 1:
             raise ValueError(f"epsilon is a probability, got {self.epsilon}")
-        if not self.rate > 0:
-            raise ValueError(f"rate must be positive, got {self.rate}")
+        if not 0 < self.rate < math.inf:
+            raise ValueError(f"rate must be positive and finite, got {self.rate}")
 
     def to_json(self) -> dict[str, Any]:
         """Make a dictionary of every setting, with types that JSON has."""
