@@ -42,9 +42,14 @@ class Toy:
             raise ValueError("it takes an estimator, a problem and 2 replicates at least")
         if len(set(self.estimators)) < len(self.estimators):
             raise ValueError(f"give each estimator once, got {', '.join(self.estimators)}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed must be at least 0 and below 2^63, got {self.seed}")
         import carms
-        from carms.lab.figures.toy import ALPHAS, SIZE, draw_toy, run_toy
+        from carms.lab.figures.axes import picture_paths
+        from carms.lab.figures.toy import ALPHAS, SIZE, check_size, draw_toy, run_toy
 
+        picture_paths(self.out)
+        check_size(self.problems, self.replicates)
         for name in self.estimators:
             # A wrong name is an error before the bar appears.
             carms.make(name, samples=SIZE)

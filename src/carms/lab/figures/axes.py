@@ -1,5 +1,6 @@
 """What the figures have in common: plain ticks, and how they are saved."""
 
+from io import BytesIO
 from math import log10
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator
 
-__all__ = ["plain_log_axis", "plain_steps", "save_figure"]
+from carms.lab.runs.writing import write_atomically
+
+__all__ = ["picture_paths", "plain_log_axis", "plain_steps", "save_figure"]
 
 _SUFFIXES = (".png", ".svg")
 
@@ -36,12 +39,21 @@ def plain_log_axis(axes: Axes) -> None:
     axes.minorticks_off()
 
 
+def picture_paths(out: Path) -> list[Path]:
+    """The paths of a picture as PNG and as SVG; an error if ``out`` does not name a file."""
+    if out.name in ("", ".."):
+        raise ValueError(f"out must name a picture to write, got {str(out)!r}")
+    stem = out.with_suffix("") if out.suffix in _SUFFIXES else out
+    return [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
+
+
 def save_figure(figure: Figure, out: Path) -> list[Path]:
     """Write a figure as PNG and as SVG, close it, and return both paths."""
+    paths = picture_paths(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    stem = out.with_suffix("") if out.suffix in _SUFFIXES else out
-    paths = [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
     for path in paths:
-        figure.savefig(path, dpi=150)
+        contents = BytesIO()
+        figure.savefig(contents, format=path.suffix[1:], dpi=150)
+        write_atomically(path, contents.getvalue())
     plt.close(figure)
     return paths

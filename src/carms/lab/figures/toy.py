@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 import carms
+from carms.core.checks.tensors import check_memory
 from carms.lab.figures.axes import plain_log_axis, save_figure
 from carms.lab.figures.colours import colour
 
-__all__ = ["ALPHAS", "SIZE", "ToyResult", "draw_toy", "run_toy"]
+__all__ = ["ALPHAS", "SIZE", "ToyResult", "check_size", "draw_toy", "run_toy"]
 
 SIZE = 3
 ALPHAS = (1.0, 10.0, 100.0, 1000.0)
@@ -45,6 +46,14 @@ def f(z: Tensor) -> Tensor:
     """Objective of the paper."""
     number = torch.arange(1, SIZE + 1, dtype=z.dtype)
     return torch.einsum("...dc,d,c->...", z, number, number)
+
+
+def check_size(problems: int, replicates: int) -> None:
+    """Raise if the gradients of an estimator do not fit into memory."""
+    # Numbers of double precision: the gradients, the logits, and the samples.
+    itemsize = 8 * (2 + SIZE)
+    shape = (replicates, problems, SIZE, SIZE)
+    check_memory("replicates and problems", shape, itemsize, torch.device("cpu"))
 
 
 def run_toy(
