@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 from small_grids import checkpoints, outcomes, sweep, wait_for, write_grid
 
+from carms.lab.cli.sweep import Sweep
 from carms.lab.contest.results import read_results
 from carms.lab.contest.tasks import TASKS
 from carms.lab.sweep.cluster import on_ray
@@ -138,3 +140,6 @@ def test_what_is_no_address_of_a_cluster_is_refused(address):
     with pytest.raises(ValueError, match="--ray takes HOST:PORT") as caught:
         next(on_ray(train_run, [], address))
     assert repr(address) in str(caught.value)
+    # A dry run does not use the cluster, and refuses it too.
+    with pytest.raises(ValueError, match="--ray takes HOST:PORT"):
+        Sweep("short-vae", dry_run=True, ray=address).run(Console(quiet=True))

@@ -84,11 +84,13 @@ class Sweep:
 
     def _executor(self) -> "Executor":
         """What does the jobs: processes of this machine, or the cluster."""
-        from carms.lab.sweep.cluster import on_ray
+        from carms.lab.sweep.cluster import host_and_port, on_ray
         from carms.lab.sweep.processes import in_processes, number_of_workers
 
         workers = number_of_workers(self.workers)
         if self.ray is not None:
+            # An error here, because a dry run does not use the cluster.
+            host_and_port(self.ray)
             return partial(on_ray, address=self.ray)
         return partial(in_processes, workers=workers)
 

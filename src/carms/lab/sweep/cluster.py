@@ -11,7 +11,7 @@ from typing import Any
 from carms.lab.extras import how_to_install
 from carms.lab.sweep.jobs import Job, Outcome, Work, attempt
 
-__all__ = ["on_ray"]
+__all__ = ["host_and_port", "on_ray"]
 
 # How often Ray begins a task again that died with its worker or its node.
 RETRIES = 30
@@ -28,7 +28,7 @@ def on_ray(work: Work, jobs: Sequence[Job[Any]], address: str) -> Iterator[Outco
     """
     # Ray reads these when it is imported. Otherwise it tries to connect for 13 minutes, and looks
     # for a cluster on loopback at another address of this machine.
-    if address != "auto" and _on_loopback(address):
+    if _on_loopback(address):
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     try:
@@ -55,8 +55,10 @@ def on_ray(work: Work, jobs: Sequence[Job[Any]], address: str) -> Iterator[Outco
         ray.shutdown()
 
 
-def _on_loopback(address: str) -> bool:
-    """Whether a cluster is on the loopback of this machine; an error if nobody listens there."""
+def host_and_port(address: str) -> tuple[str, int] | None:
+    """Host and port of a cluster; None for ``"auto"``, and an error if it is no address."""
+    if address == "auto":
+        return None
     host, _, port = address.removeprefix("ray://").rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdecimal():
@@ -64,8 +66,16 @@ def _on_loopback(address: str) -> bool:
             f"--ray takes HOST:PORT, ray://HOST:PORT or auto, got {address!r}; "
             "to use this machine alone, leave it out"
         )
+    return host, int(port)
+
+
+def _on_loopback(address: str) -> bool:
+    """Whether a cluster is on the loopback of this machine; an error if nobody listens there."""
+    place = host_and_port(address)
+    if place is None:
+        return False
     try:
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection(place, timeout=10) as connection:
             return ipaddress.ip_address(connection.getpeername()[0]).is_loopback
     except (OSError, OverflowError, UnicodeError) as error:
         raise ValueError(f"there is no Ray cluster at {address!r}: {error}") from error
