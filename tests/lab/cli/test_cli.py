@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from carms import __main__ as package
+from carms.lab.cli.main import parse
 from carms.lab.report.paper import printed
 from carms.lab.runs.settings import Settings
 
@@ -145,8 +146,8 @@ def test_the_tables_of_the_paper():
         (("vae", "--threads", 0), "threads must be at least 1, got 0"),
         (("vae", "--device", "foo"), "device 'foo' cannot be used here"),
         (("evaluate", "--samples", -5), "samples must be at least 1, got -5"),
-        (("toy", "--problems", 0), "a problem and 2 replicates at least"),
-        (("toy", "--estimators", "loorf", "loorf"), "give each estimator once"),
+        (("vae", "--threads", 100_000), "threads must be at most 1,024, got 100,000"),
+        (("vae", "--threads", 10**11), "threads must be at most 1,024, got 100,000,000,000"),
     ],
     ids=range(5),
 )
@@ -196,6 +197,19 @@ def test_data(tmp_path, action, monkeypatch):
 def test_a_set_without_files_is_found(action):
     done = carms("data", action, "digits")
     assert done.stdout == "good: digits comes with scikit-learn, 1,797 images\n"
+
+
+def test_data_of_an_unknown_user(monkeypatch):
+    monkeypatch.setenv("CARMS_DATA", "~nosuchuser/x")
+    done = carms("data", "list", check=False)
+    assert done.returncode == 1
+    assert done.stderr == "carms: CARMS_DATA is '~nosuchuser/x', but there is no such user\n"
+
+
+@pytest.mark.parametrize("flags", [("--out", ""), ("--out=",), ("--device", "", "--out", "run")])
+def test_an_empty_value_is_refused(flags):
+    with pytest.raises(ValueError, match=r"(the value after --.* is empty|--out= has no value)"):
+        parse(["vae", "--dataset", "digits", *flags])
 
 
 def test_data_that_is_not_here(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -9,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from carms.lab.extras import how_to_install
@@ -64,6 +66,7 @@ def parse(arguments: Sequence[str]) -> Any:
         sys.exit(0 if first else 2)
     if first not in COMMANDS:
         _refuse(first)
+    _refuse_empty(arguments)
     command = COMMANDS[first]
     return tyro.cli(
         command,
@@ -72,6 +75,15 @@ def parse(arguments: Sequence[str]) -> Any:
         args=arguments[1:],
         config=(tyro.conf.DisallowNone,),
     )
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Raise if a value is empty: as a path, it would be the current directory."""
+    for before, argument in pairwise(arguments):
+        if not argument:
+            raise ValueError(f"the value after {before} is empty")
+        if re.fullmatch(r"--[\w-]+=", argument):
+            raise ValueError(f"{argument} has no value")
 
 
 def _print_overview() -> None:

@@ -20,7 +20,12 @@ State = Literal["good", "missing", "damaged"]
 def default_root() -> Path:
     """The directory of the data sets: ``$CARMS_DATA``, or else a cache of this user."""
     given = os.environ.get("CARMS_DATA")
-    return Path(given).expanduser() if given else Path(needed("pooch").os_cache("carms"))
+    if not given:
+        return Path(needed("pooch").os_cache("carms"))
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"CARMS_DATA is {given!r}, but there is no such user") from error
 
 
 def forms(name: str) -> tuple[str, str]:
