@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.console import Console
 
-from carms.lab.cli.sweep import _time_left
+from carms.lab.cli.sweep import _plan, _time_left
 from carms.lab.runs.metrics import last_line
 from carms.lab.runs.progress import standing
 from carms.lab.runs.settings import Settings
@@ -61,6 +61,13 @@ def test_time_left_is_of_the_steps_that_are_left(tmp_path, monkeypatch):
     (begun.path / "config.json").write_text("{}")
     (begun.path / "metrics.jsonl").write_text(f"{LINE}\n")
     assert _time_left(Console(quiet=True), [fresh, begun]) == {fresh: 57.0, begun: 27.0}
+
+
+def test_a_plan_says_what_would_fail(tmp_path):
+    settings = Settings(dataset="digits", estimator="exact", steps=100)
+    job = Job(settings, tmp_path / "run")
+    left = _time_left(Console(quiet=True), [job])
+    assert _plan(job, left[job]).startswith("run: would fail: exact enumerates at most 65,536")
 
 
 def test_an_evaluation_is_predicted_for_all_images_and_samples(monkeypatch):

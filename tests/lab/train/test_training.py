@@ -162,6 +162,31 @@ def test_nan_stops_with_the_images(tmp_path):
         trainer.run()
 
 
+@pytest.mark.parametrize(
+    ("network", "rate"), [("linear", 1e37), ("nonlinear", 1e15)], ids=["objective", "logits"]
+)
+@pytest.mark.parametrize("log_every", [1, 60], ids=["in the variance", "in the next step"])
+def test_a_rate_that_is_too_high_is_told_as_divergence(tmp_path, network, rate, log_every):
+    changes = {"network": network, "rate": rate, "log_every": log_every, "eval_every": 0}
+    settings = Settings(**SMALL | changes)
+    expected = "training has diverged: after step 1 the logits or the objective are not finite"
+    with pytest.raises(FloatingPointError, match=expected):
+        Trainer(settings, tmp_path / "run").run()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimator": "exact", "latents": 20}, r"exact enumerates at most .*, got C\^D = 3\^20"),
+        ({"estimator": "arms", "samples": 2}, "arms is for binary variables, got 3 categories"),
+    ],
+)
+def test_variables_that_the_estimator_cannot_take(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        Trainer(Settings(**SMALL | changes), tmp_path / "run").run()
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("latents", [10**12, 10**17])
 @pytest.mark.parametrize("network", ["linear", "nonlinear"])
 def test_a_model_of_an_impossible_size(tmp_path, latents, network):

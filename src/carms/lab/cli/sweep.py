@@ -12,6 +12,7 @@ from rich.console import Console
 from carms.lab.cli.flags import explained, named
 from carms.lab.cli.progress import progress_bars
 from carms.lab.cli.words import counted, duration
+from carms.lab.runs.printable import printable
 
 if TYPE_CHECKING:
     from carms.lab.runs.settings import Settings
@@ -69,8 +70,9 @@ class Sweep:
             for job in jobs:
                 console.print(_plan(job, seconds.get(job)), highlight=False)
         if left:
+            total = sum(one for one in seconds.values() if not isinstance(one, str))
             console.print(
-                f"{duration(sum(seconds.values()))} on one core in all, by a measured step and "
+                f"{duration(total)} on one core in all, by a measured step and "
                 "evaluation of each kind"
             )
         if self.dry_run:
@@ -95,8 +97,12 @@ class Sweep:
         return partial(in_processes, workers=workers)
 
 
-def _time_left(console: Console, left: Sequence["Job[Settings]"]) -> dict["Job[Settings]", float]:
-    """Seconds that each job will take, by a measurement of each kind on this machine."""
+def _time_left(
+    console: Console, left: Sequence["Job[Settings]"]
+) -> dict["Job[Settings]", float | str]:
+    """Seconds that each job will take, by a measurement of each kind on this machine, or why it
+    would fail.
+    """
     from carms.lab.runs.progress import standing
 
     kinds = {job: replace(job.settings, seed=0) for job in left}
@@ -104,28 +110,31 @@ def _time_left(console: Console, left: Sequence["Job[Settings]"]) -> dict["Job[S
     with progress_bars(console, transient=True) as bars:
         timed = bars.track(distinct, description="Timing")
         measured = {kind: _measure(kind) for kind in timed}
-    found = {}
+    found: dict[Job[Settings], float | str] = {}
     for job, kind in kinds.items():
-        step, evaluation = measured[kind]
+        times = measured[kind]
         steps = job.settings.steps - standing(job.path, job.settings).step
-        found[job] = steps * step + evaluation
+        found[job] = times if isinstance(times, str) else steps * times[0] + times[1]
     return found
 
 
-def _measure(kind: "Settings") -> tuple[float, float]:
+def _measure(kind: "Settings") -> tuple[float, float] | str:
+    """Seconds of a step and of the evaluation, or why there are none."""
     from carms.lab.train.forecast import predicted_seconds
 
     try:
         return predicted_seconds(kind)
-    except Exception:
-        # It will fail as a run, and say why.
-        return 0.0, 0.0
+    except Exception as error:
+        # One run that fails does not stop the others.
+        return str(error)
 
 
-def _plan(job: "Job[Settings]", seconds: float | None) -> str:
+def _plan(job: "Job[Settings]", seconds: float | str | None) -> str:
     from carms.lab.runs.progress import standing
 
     if seconds is None:
         return f"{job.path.name}: finished"
+    if isinstance(seconds, str):
+        return f"{job.path.name}: would fail: {printable(seconds)}"
     step = f"step {standing(job.path, job.settings).step:,} of {job.settings.steps:,}"
     return f"{job.path.name}: {step}, {duration(seconds)} left"

@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -49,7 +49,7 @@ class Learner:
         self.stream = torch.Generator(self.device).manual_seed(settings.seed)
         mean = self.train_images.double().mean(0).div(255).float()
         self.model = build_model(settings, mean.cpu()).to(self.device)
-        self._shape_lazy_parameters()
+        self._try_estimator()
         networks = [*self.model.encoder.parameters(), *self.model.decoder.parameters()]
         learned = [*self.estimator.parameters()]
         # The prior is updated by plain SGD in `_update`.
@@ -69,7 +69,8 @@ class Learner:
         index = self.batches.at(self.step)
         pixels = self.train_images.index_select(0, index.to(self.device))
         images = binarised(pixels, self.stream)
-        value = self._update(images)
+        with self._naming_divergence(images):
+            value = self._update(images)
         self.step += 1
         if not math.isfinite(value):
             raise FloatingPointError(
@@ -109,18 +110,34 @@ class Learner:
                 prior.sub_(prior.grad, alpha=self.settings.prior_rate)
         return value.item()
 
+    @contextmanager
+    def _naming_divergence(self, images: Tensor) -> Iterator[None]:
+        """Blame training, if an estimator refuses numbers that are not finite any more."""
+        try:
+            yield
+        except ValueError as error:
+            stream = torch.Generator(self.device).manual_seed(0)
+            found = self.model.logits(images), self.model.bound(images, 1, stream)
+            if all(one.isfinite().all() for one in found):
+                raise
+            raise FloatingPointError(
+                f"training has diverged: after step {self.step} the logits or the objective are "
+                "not finite; try a lower rate"
+            ) from error
+
     def _precision(self) -> AbstractContextManager[None]:
         if self.settings.precision == "bfloat16":
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
-    def _shape_lazy_parameters(self) -> None:
-        """Call the estimator once: some have parameters only after their first call."""
+    def _try_estimator(self) -> None:
+        """Call the estimator once: it refuses variables that it cannot take before anything is
+        written, and some have parameters only after their first call.
+        """
         self.estimator.to(self.device)
-        if self.estimator.learned:
-            logits = torch.zeros(1, *self.settings.shape, device=self.device, requires_grad=True)
-            stream = torch.Generator(self.device).manual_seed(0)
-            self.estimator.expectation(lambda z: z.sum((-2, -1)), logits, stream)
+        logits = torch.zeros(1, *self.settings.shape, device=self.device, requires_grad=True)
+        stream = torch.Generator(self.device).manual_seed(0)
+        self.estimator.expectation(lambda z: z.sum((-2, -1)), logits, stream)
 
     def estimator_named(self, name: str, samples: int | None = None) -> Estimator:
         """The estimator of this run, with what it has learned, or a new one of another name.

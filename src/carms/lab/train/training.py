@@ -155,7 +155,8 @@ class Trainer(Learner):
                 last = self.step == settings.steps
                 line = None
                 if self.step % settings.log_every == 0 or last:
-                    line = self._take_line(images)
+                    with self._naming_divergence(images):
+                        line = self._take_line(images)
                     self.directory.log(line)
                     for name, number in line.items():
                         writer.add_scalar(name, number, self.step)
