@@ -1,6 +1,7 @@
 """The directory of a run: whose it is, and what happens if its files are damaged."""
 
 import json
+import math
 import os
 import shutil
 
@@ -117,13 +118,32 @@ def test_a_result_without_its_numbers_is_damaged(finished, tmp_path):
         train(tmp_path / "run")
 
 
-def test_a_result_of_something_else_is_named(finished, tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step": None}, "step None of 60"),
+        ({"train_log_likelihood": "low"}, "train_log_likelihood is 'low'"),
+        ({"test_log_likelihood": math.nan}, "test_log_likelihood is nan"),
+        ({"train_standard_error": None}, "it has no numbers train_log"),
+    ],
+)
+def test_a_result_of_something_else_is_named(finished, tmp_path, changes, message):
     path = tmp_path / "run"
     shutil.copytree(finished, path)
     (path / "SHA256SUMS").unlink()
-    (path / "result.json").write_text('{"train_log_likelihood": "low"}')
-    with pytest.raises(ValueError, match=r"result\.json is damaged: it has no numbers train_log"):
+    result = json.loads((path / "result.json").read_text())
+    (path / "result.json").write_text(json.dumps(result | changes))
+    with pytest.raises(ValueError, match=rf"result\.json is damaged: {message}"):
         Vae(Settings(**SMALL), path).run(Console(quiet=True))
+
+
+def test_a_run_with_a_result_of_something_else_is_not_finished(finished, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    (path / "SHA256SUMS").unlink()
+    (path / "result.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"result\.json is damaged: step None of 60; remove it"):
+        train(path)
 
 
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "result.json"])

@@ -74,8 +74,8 @@ class Vae:
 
             prepare(self.device, self.threads)
             trainer = Trainer(self.settings, self.out, self.device)
-        if trainer.directory.result is not None:
-            self._print_finished(console, trainer.directory.result)
+        if trainer.result is not None:
+            self._print_finished(console, trainer.result)
             for path in trainer.draw_missing():
                 console.print(f"drawn again: {path}")
             return
@@ -96,9 +96,11 @@ class Vae:
 
         A directory of another run is an error.
         """
+        from carms.lab.runs.records import read_finished
         from carms.lab.runs.store import RunDirectory
 
-        result = RunDirectory(self.out, self.settings.to_json()).result
+        RunDirectory(self.out, self.settings.to_json())
+        result = read_finished(self.out, self.settings)
         paths = [self.out / f"{name}.png" for name in PICTURES_OF[self.settings.task]]
         return result if all(map(read_picture, paths)) else None
 

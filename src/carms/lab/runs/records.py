@@ -19,6 +19,7 @@ __all__ = [
     "PARTS",
     "Result",
     "read_config",
+    "read_finished",
     "read_lines",
     "read_raw_metrics",
     "read_raw_result",
@@ -49,6 +50,10 @@ def read_result(directory: Path, settings: Settings) -> Result | None:
         row = _checked_object(directory, "result.json")
     except FileNotFoundError:
         return None
+    return _result(row, settings)
+
+
+def _result(row: dict[str, Any], settings: Settings) -> Result:
     if row.get("step") != settings.steps:
         raise ValueError(f"step {row.get('step')!r} of {settings.steps}")
     likelihood = {part: number(row, f"{part}_log_likelihood") for part in PARTS}
@@ -81,9 +86,24 @@ def read_raw_result(directory: Path) -> dict[str, Any] | None:
         sums.check(path.name, sha256(data))
         return parse_object(data)
     except ValueError as error:
-        raise ValueError(
-            f"{path} is damaged: {error}; remove it to evaluate the run again"
-        ) from error
+        raise _damaged(path, error) from error
+
+
+def read_finished(directory: Path, settings: Settings) -> dict[str, Any] | None:
+    """What ``result.json`` of a training run has; None if there is no such file, and an error that
+    names it if it is not a result of these settings.
+    """
+    row = read_raw_result(directory)
+    if row is not None:
+        try:
+            _result(row, settings)
+        except ValueError as error:
+            raise _damaged(directory / "result.json", error) from error
+    return row
+
+
+def _damaged(path: Path, error: ValueError) -> ValueError:
+    return ValueError(f"{path} is damaged: {error}; remove it to evaluate the run again")
 
 
 def read_raw_metrics(directory: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from carms.lab.figures.images import draw_images
 from carms.lab.figures.labels import PICTURES_OF
 from carms.lab.figures.png import read_picture
 from carms.lab.runs.checkpoints import Checkpoint
-from carms.lab.runs.records import read_config
+from carms.lab.runs.records import read_config, read_finished
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import RunDirectory
 from carms.lab.train.evaluation import OnPart, evaluate, mean_bound
@@ -78,6 +78,11 @@ class Trainer(Learner):
         trainer._restore(checkpoint)
         return trainer
 
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What ``result.json`` has; None if the run is not finished."""
+        return read_finished(self.directory.path, self.settings)
+
     def run(
         self,
         on_metrics: OnMetrics = lambda line: None,
@@ -95,7 +100,7 @@ class Trainer(Learner):
             patience: seconds to wait for another process that is training this run.
         """
         with self.directory.held(patience):
-            if self.directory.result is None:
+            if self.result is None:
                 checkpoint = self.directory.resume()
                 if checkpoint is not None:
                     self._restore(checkpoint)
@@ -107,7 +112,7 @@ class Trainer(Learner):
                         f"{name} at step {self.step}; run the same command again to resume"
                     )
                 self._finish(on_part)
-        result = self.directory.result
+        result = self.result
         assert result is not None
         return result
 
