@@ -20,8 +20,8 @@ class Memory(NamedTuple):
     """What a draw of ``arms`` remembers beside its samples.
 
     Attributes:
-        ratio: ``[*batch, D]``, ``p (1 - p)`` by the probability that the first of two samples is
-            zero and the second one.
+        ratio: ``[*batch, D]``, ``p (1 - p)`` by the probability that the first of two samples is 0
+            and the second is 1.
     """
 
     ratio: Tensor
@@ -65,8 +65,8 @@ class Arms(ScoreFunction):
         return (u >= zero).long(), Memory(ratio.to(probs.dtype))
 
     def _one_of_each(self, zero: Tensor, one: Tensor) -> Tensor:
-        """The probability that of two samples the first is zero and the second one, from the
-        probabilities of both, with all digits however small these are.
+        """The probability that the first of two samples is 0 and the second is 1, from those of 0
+        and of 1, with all digits however small they are.
         """
         power = self.samples - 1
         step = -torch.expm1(torch.log1p(-one) / power)

@@ -52,13 +52,14 @@ class CarmsT(Estimator):
 
     The scales ``a, b`` of an example are fitted on the other examples of the batch: near 1 where
     slopes predict ``f`` well, near 0 where they mislead (then it is ``carms-s`` on ``N - K``
-    samples). An example whose upstream gradient is 0 has no slopes to fit others on, except in the
-    two-step form. Without a batch they are fitted on past calls of the same object in ``train()``
-    mode, and are 1 for the first calls; an estimator that is given by name has no past. With a
-    single base sample ``A`` is ``F'``, and only ``a`` is left. Unbiased for any ``f`` that has
-    finite slopes at its samples and computes each example independently of the others, since no
-    scale depends on the draw that it multiplies. ``T`` alone is exact in expectation where ``f`` is
-    quadratic in each variable. It makes N evaluations, neighbours included.
+    samples). They stay between -1 and 2. Without a batch they are fitted on past calls of the same
+    object in ``train()`` mode, and are 1 for the first calls; an estimator that is given by name
+    has no past. An example whose upstream gradient is 0 has no slopes to fit others on, except in
+    the two-step form. With a single base sample ``A`` is ``F'``, and only ``a`` is left. Unbiased
+    for any ``f`` that has finite slopes at its samples and computes each example independently of
+    the others, since no scale depends on the draw that it multiplies. ``T`` alone is exact in
+    expectation where ``f`` is quadratic in each variable. It makes N evaluations, neighbours
+    included.
 
     Nothing but the values of ``f`` may carry a gradient back to its samples: use the two-step form
     for losses beside them. An ``f`` that computes in float16 inside should return float16 values:

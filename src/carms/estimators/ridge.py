@@ -44,10 +44,10 @@ class Ridge(Drawing):
     ``g = 1/(N-1) sum_n (r_n - mean r) s_n + (diag(p) - p p^T) mean w``. One N x N inverse gives all
     regressions. What the regression changes in the estimate of ``loorf`` has mean zero, and is
     multiplied by a scale that is fitted on the other examples of the batch; without a batch, on
-    past calls of the same object in ``train()`` mode, and 1 at first. It goes to 0 where ``f`` is
-    nothing but interactions of variables. Unbiased, for any ``f`` that computes each example
-    independently of the others, N evaluations. It helps where N is not small against
-    ``D (C - 1)``.
+    past calls of the same object in ``train()`` mode, and 1 at first. It is near 0 where ``f`` is
+    nothing but interactions of variables, and stays between -1 and 2. Unbiased, for any ``f`` that
+    computes each example independently of the others, N evaluations. It helps where N is not small
+    against ``D (C - 1)``.
 
     Args:
         samples: number of samples, at least 2; with 2 it is ``loorf``.
