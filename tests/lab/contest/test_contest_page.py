@@ -12,6 +12,7 @@ from carms.lab.cli import contest as command
 from carms.lab.cli.report import Report
 from carms.lab.cli.sweep import Sweep
 from carms.lab.contest import contest, running
+from carms.lab.contest.picture import SPARE, inks_of_panels
 from carms.lab.contest.results import Result, Run, read_results
 
 
@@ -163,3 +164,14 @@ def test_a_page_of_trials_alone_compares_nothing(made_up_tasks, tmp_path):
     assert "page.png" not in text
     assert "## made-up" not in text
     assert "- made-up: 23 trials and 0 final runs, and the final runs of entries" in text
+
+
+def test_an_estimator_has_one_colour_in_all_panels():
+    names = [f"estimator {k}" for k in range(12)]
+    panels = [["reference", *names[start : start + 5]] for start in range(8)]
+    inks = inks_of_panels(panels)
+    assert inks["reference"] == "#000000"
+    assert all(len({inks[name] for name in panel}) == 6 for panel in panels)
+    # More names than colours share some, and none is without.
+    crowd = [f"estimator {k}" for k in range(len(SPARE) + 9)]
+    assert set(inks_of_panels([["reference", *crowd]])) == {"reference", *crowd}

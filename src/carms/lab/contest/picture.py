@@ -2,18 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from itertools import chain
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from carms.lab.contest.standings import Standing, curve
 from carms.lab.contest.task import Task
+from carms.lab.figures.colours import colour
 
-__all__ = ["draw_contest"]
+__all__ = ["draw_contest", "inks_of_panels"]
 
 COLUMNS = 3
-# Entries that have a colour in a panel beside the reference: the best at equal time.
-COLOURED = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
+# Number of entries that have a colour in a panel beside the reference: the best at equal time.
+COLOURED = 5
+BLACK, GREY = "#000000", "#C4C4C4"
+# Colours that can be told apart, for entries whose own is taken in one of their panels.
+SPARE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#9C6B3C", "#7080D8", "#AA4499")
+# A panel is as high as the coloured entries need from this share of the reference's time on: the
+# scores of the first steps would leave no room for the differences between the later ones.
+SHOWN_FROM = 0.15
 
 
 def draw_contest(tasks: Sequence[Task], standings: Mapping[str, Sequence[Standing]]) -> bytes:
@@ -23,28 +31,64 @@ def draw_contest(tasks: Sequence[Task], standings: Mapping[str, Sequence[Standin
     panels = figure.subplots(rows, COLUMNS, squeeze=False)
     for axes in panels.flat[len(tasks) :]:
         axes.set_visible(False)
-    for axes, task in zip(panels.flat, tasks, strict=False):
-        _draw_panel(axes, task, standings[task.name])
+    coloured = [_coloured_names(task, standings[task.name]) for task in tasks]
+    inks = inks_of_panels(coloured)
+    for axes, task, names in zip(panels.flat, tasks, coloured, strict=False):
+        _draw_panel(axes, task, standings[task.name], {name: inks[name] for name in names})
     contents = BytesIO()
     figure.savefig(contents, format="png")
     return contents.getvalue()
 
 
-def _draw_panel(axes: Axes, task: Task, standings: Sequence[Standing]) -> None:
-    """Draw all entries: the reference black, the best in colours, the others grey."""
-    ranked = [each for each in standings if each.at_time.rank and each.entry.name != task.reference]
-    ranked.sort(key=lambda each: each.at_time.rank.place if each.at_time.rank else 0)
-    colours = {each.entry.name: ink for each, ink in zip(ranked, COLOURED, strict=False)}
-    colours[task.reference] = "#000000"
-    for each in standings:
-        name, points = each.entry.name, curve(task, each)
-        ink = colours.get(name)
-        across, up = ([point[k] for point in points] for k in range(2))
-        label = name if ink and points else None
-        axes.plot(across, up, color=ink or "#C4C4C4", lw=1.6 if ink else 0.8, label=label)
-        if points and name == task.reference:
-            axes.axvline(across[-1], color="#000000", lw=0.6, ls=":")
-            axes.set_xlim(0, 2 * across[-1])
+def inks_of_panels(panels: Sequence[Sequence[str]]) -> dict[str, str]:
+    """A colour for each name: the same in all panels, and different from those of all names that
+    share a panel with it, as long as there are enough colours. The first of a panel is black.
+
+    Examples:
+        >>> inks = inks_of_panels([["loorf", "arms", "disarm"], ["rloo", "disarm", "ridge"]])
+        >>> inks["loorf"], inks["rloo"], len({inks["arms"], inks["disarm"], inks["ridge"]})
+        ('#000000', '#000000', 3)
+    """
+    inks = {panel[0]: BLACK for panel in panels}
+    for name in dict.fromkeys(chain(*panels)):
+        if name in inks:
+            continue
+        taken = {inks.get(other) for panel in panels if name in panel for other in panel}
+        own = colour(name)
+        inks[name] = next((ink for ink in (own, *SPARE) if ink not in taken), own)
+    return inks
+
+
+def _coloured_names(task: Task, standings: Sequence[Standing]) -> list[str]:
+    """The reference, and the best at equal time."""
+    places = {
+        each.entry.name: each.at_time.rank.place
+        for each in standings
+        if each.at_time.rank and each.entry.name != task.reference
+    }
+    return [task.reference, *sorted(places, key=places.__getitem__)[:COLOURED]]
+
+
+def _draw_panel(
+    axes: Axes, task: Task, standings: Sequence[Standing], inks: Mapping[str, str]
+) -> None:
+    """Draw all entries: those that have an ink above the others, which are grey."""
+    curves = {each.entry.name: curve(task, each) for each in standings}
+    curves = {name: points for name, points in curves.items() if points}
+    for name, points in curves.items():
+        seconds, scores = zip(*points, strict=True)
+        if name in inks:
+            axes.plot(seconds, scores, color=inks[name], lw=1.6, label=name, zorder=3)
+        else:
+            axes.plot(seconds, scores, color=GREY, lw=0.8)
+    if task.reference in curves:
+        end = curves[task.reference][-1][0]
+        axes.axvline(end, color=BLACK, lw=0.6, ls=":")
+        axes.set_xlim(0, 2 * end)
+        coloured = chain(*(points for name, points in curves.items() if name in inks))
+        shown = [score for second, score in coloured if SHOWN_FROM * end <= second <= 2 * end]
+        margin = (max(shown) - min(shown)) / 20 or 1
+        axes.set_ylim(min(shown) - margin, max(shown) + margin)
     axes.set_title(task.name, loc="left")
     axes.set(xlabel="processor time of training, seconds", ylabel=task.measure.split(",")[0])
     axes.yaxis.label.set_fontsize(8)
