@@ -122,6 +122,18 @@ def test_the_oldest_states_are_forgotten(processor_class):
         runner.add(0, asking(group=3), [1])
 
 
+def test_the_state_of_a_running_request_is_never_forgotten(processor_class):
+    """A long request goes on while more short ones come and go than there are states."""
+    runner = Runner(processor_class, MODELS["coins"](), slots=2)
+    runner.add(0, asking(1))
+    for group in range(1, 41):
+        runner.add(1, asking(group=group))
+        runner.step([0, 1] if group % 8 == 0 else [1])
+    for _ in range(LENGTH - 5):
+        runner.step([0])
+    assert runner.requests[0] == wanted(runner.listed)[1]
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

@@ -108,7 +108,8 @@ class CoupledLogitsProcessor(LogitsProcessor, OldLogitsProcessor):  # type: igno
     is left; whatever else changes probabilities is refused, since a trainer cannot recompute it.
 
     The state of a request is the point and the span of its coder. It is kept by the request's
-    address, not by its slot, and so survives a preemption; the oldest are forgotten.
+    address, not by its slot, and so survives a preemption; the oldest of requests that are in no
+    slot are forgotten.
     """
 
     def __init__(self, vllm_config: Any, *place: Any) -> None:
@@ -154,13 +155,22 @@ class CoupledLogitsProcessor(LogitsProcessor, OldLogitsProcessor):  # type: igno
         if resumed and index is None:
             raise RuntimeError(f"the state of a preempted request is gone: {request}")
         if index is None:
-            full = len(self._index) == self._capacity
-            index = self._index.popitem(last=False)[1] if full else len(self._index)
+            index = self._free_index()
         if not resumed:
             self._pending[index] = request
         self._index[request] = index
         self._active[req_idx] = index, request.policy
         return True
+
+    def _free_index(self) -> int:
+        """A place for the state of a new request: an unused one, or that of the oldest request that
+        is in no slot.
+        """
+        if len(self._index) < self._capacity:
+            return len(self._index)
+        in_slots = {index for index, _ in self._active.values()}
+        oldest = next(each for each, index in self._index.items() if index not in in_slots)
+        return self._index.pop(oldest)
 
     def apply_staged_writes(self) -> None:
         """Write the first state of all new requests to the device."""
