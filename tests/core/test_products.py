@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from carms.core.pairs import weights_from_pairs
 from carms.core.products import exact_product
+from carms.couplings.race_lift import race_lift
 from carms.estimators.families.drawing import own_values
 from carms.estimators.families.trapezoid import trapezoid
 from carms.subsets.score import score
@@ -32,12 +33,14 @@ USES = {
     "pairs": lambda rand: weights_from_pairs(rand(3, 5), 3),
     "terms": lambda rand: own_values(rand(4, 5), rand(5, 2)),
     "trapezoid": lambda rand: trapezoid(rand(2, 3), rand(4, 2, 3), rand(4, 2, 3)),
+    "races": lambda rand: race_lift(rand(1, 3), rand(2, 1).long(), power=2),
     "subsets": lambda rand: score(rand(5), rand(4, 2).long(), ordered=False),
 }
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_values_are_not_rounded_to_tf32_on_a_gpu(use):
+    use(torch.rand)  # constants are remembered, and must be so with their data
     with FakeTensorMode(allow_non_fake_inputs=True), Products() as products:
         found = use(partial(torch.rand, device="cuda"))
     assert found.device.type == "cuda"

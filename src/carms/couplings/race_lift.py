@@ -8,6 +8,7 @@ from torch import Tensor
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import take_pairs
 from carms.core.powers import integer_power
+from carms.core.products import exact_product
 from carms.core.quadrature import gauss_laguerre, gauss_legendre
 from carms.couplings.base import chunk_length
 
@@ -107,7 +108,7 @@ def _lift(probs: Tensor, indices: Tensor, rule: _Rule, power: int) -> Tensor:
     if drawn < categories:
         x_part, y_part, both = race(relative.gather(1, indices))
         indices = torch.arange(drawn, device=probs.device).expand_as(indices)
-    half = (x_part * measure).div_(both) @ (y_part / both).mT
+    half = exact_product((x_part * measure).div_(both), (y_part / both).mT)
     table = (half + half.mT).flatten(1)
     first, second = take_pairs(indices.T)
     return table.gather(1, (first * half.shape[-1] + second).T)
