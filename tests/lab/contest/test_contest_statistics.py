@@ -58,7 +58,10 @@ def test_the_interval_is_that_of_t_for_normal_values():
 
 def test_intervals_are_the_same_every_time():
     leads = torch.randn(10, generator=torch.Generator().manual_seed(2))
-    assert paired_difference(leads) == paired_difference(leads)
+    first = paired_difference(leads)
+    torch.rand(1)
+    assert paired_difference(leads) == first
+    assert paired_difference(leads + 1) != first
 
 
 def test_ranks_of_entries_that_never_overlap():

@@ -108,3 +108,10 @@ def test_digits_are_judged_on_images_that_are_not_trained_on():
     assert torch.equal(torch.cat((data.train, data.valid)), whole.train)
     assert torch.equal(data.test, whole.test)
     assert len(data.valid) == 259
+
+
+@pytest.mark.parametrize("budget", [1, 3])
+def test_a_budget_below_or_between_what_pairs_need(budget):
+    entries = {entry.name: entry for entry in categorical_entries(2, 2, budget, True)}
+    assert entries["disarm"].samples == 2
+    assert entries["loorf"].samples == max(budget, 2)

@@ -44,8 +44,8 @@ def _entry(name: str, shape: tuple[int, int], budget: int, differentiable: bool)
         return Entry(name, reason="it is for binary variables")
     if not kind.black_box and not differentiable:
         return Entry(name, reason="it needs the gradient of f")
-    step = 2 if kind.paired else 1
-    for samples in range(budget, max(kind.least_samples, 1) - 1, -step):
+    step, least = 2 if kind.paired else 1, max(kind.least_samples, 1)
+    for samples in range(max(budget - budget % step, least), least - 1, -step):
         evaluations = _evaluations(make(name, samples=samples), shape)
         if evaluations <= budget:
             break

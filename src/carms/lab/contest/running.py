@@ -36,7 +36,7 @@ def train(task: Task, run: Run) -> Result:
     except FloatingPointError as problem:
         error = f"diverged: {problem}"
     except (ValueError, RuntimeError) as problem:
-        if "memory" in str(problem):
+        if isinstance(problem, RuntimeError) and "memory" in str(problem):
             # A fault of the machine, and not of the estimator: to be tried again.
             raise
         error = f"{type(problem).__name__}: {problem}"
