@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.core.defaults import DEFAULT_SAMPLES
 from carms.core.variables import Distribution
-from carms.estimators import Estimator, Name
+from carms.estimators import Estimator, Name, make
 from carms.estimators.base import Objective
-from carms.estimators.registry import make_with_samples
 
 __all__ = ["expectation", "resolve"]
 
@@ -82,7 +80,7 @@ def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, 
         if options:
             raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
         return estimator
-    made = make_with_samples(estimator, DEFAULT_SAMPLES, options)
+    made = make(estimator, **options)
     if made.stateful:
         train = ", train its parameters()" if made.learned else ""
         raise ValueError(

@@ -5,6 +5,7 @@ from helpers import RandomTable, dirichlet_probs, generator
 
 import carms
 from carms.comparison import Comparison, Measurement
+from carms.copulas import Circular
 
 COLUMNS = [
     *("bias", "evaluations", "milliseconds", "per_evaluation", "per_millisecond"),
@@ -40,8 +41,7 @@ def test_the_table_as_text_dictionary_and_html(problem):
 
 def test_html_is_escaped(problem):
     class Odd(type(carms.make("loorf"))):
-        def __repr__(self):
-            return "<b>&"
+        name = "<b>&"
 
     html = carms.compare(*problem, [Odd(4)], replicates=5)._repr_html_()
     assert "<td>&lt;b&gt;&amp;</td>" in html
@@ -58,6 +58,10 @@ def test_options_and_labels(problem):
     assert [values["samples"] for values in found.values()] == [8, 3, 5]
     found = carms.compare(*problem, ("carms-i", {"epsilon": 0.5}), 4, replicates=5).to_dict()
     assert list(found) == ["carms-i(epsilon=0.5)"]
+    coupled = ("reinmax", {"coupling": "circular"}), ("carms-i", {"copula": Circular(samples=4)})
+    found = carms.compare(lambda z: z[..., 0].sum(-1), problem[1], coupled, 4, replicates=5)
+    labels = ["reinmax(coupling='circular')", "carms-i(copula=Circular(samples=4))"]
+    assert list(found.to_dict()) == labels
     # Those that differ in samples alone are told apart by them.
     twice = [carms.make("loorf", samples=3), carms.make("loorf", samples=5)]
     found = carms.compare(*problem, twice, replicates=5).to_dict()

@@ -60,6 +60,7 @@ def test_checkpointing_changes_nothing():
         (lambda: subsets.expectation(LOGITS, LOGITS, 2), "are two arguments swapped"),
         (lambda: subsets.surrogate(LOGITS, LOGITS), r"draw must come from carms\.subsets\.sample"),
         (lambda: subsets.make("loorf", 2).surrogate(LOGITS, LOGITS), "draw must come from loorf"),
+        (lambda: subsets.make(["loorf"], 2), "an estimator of subsets is a name, got list"),
     ],
 )
 def test_arguments_of_the_wrong_kind(call, message):
@@ -70,3 +71,20 @@ def test_arguments_of_the_wrong_kind(call, message):
 def test_a_draw_shows_its_maker_and_its_shape():
     draw = subsets.sample(torch.zeros(3, 5), 2, samples=4)
     assert repr(draw) == "Draw(carms(size=2, samples=4), items=[4, 3, 2])"
+
+
+def test_an_estimator_shows_the_options_that_were_set():
+    made = subsets.make("relaxed", 2, temperature=0.25)
+    assert repr(made) == "relaxed(size=2, samples=8, temperature=0.25)"
+    assert repr(subsets.make("loorf", 3, ordered=True)) == "loorf(size=3, samples=8, ordered=True)"
+
+
+def test_a_draw_of_another_estimator_is_refused_by_name():
+    first, second = subsets.make("loorf", 2), subsets.make("loorf", 2)
+    with pytest.raises(ValueError, match="cannot use a draw of another loorf"):
+        second.surrogate(first.sample(torch.zeros(5)), torch.zeros(8))
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(ValueError, match="unknown estimator of subsets 'lorf'; did you mean loorf"):
+        subsets.make("lorf", 2)

@@ -5,8 +5,10 @@ from copy import deepcopy
 from reprlib import repr as brief
 from typing import Any, NamedTuple
 
-from carms.estimators import Estimator, Name
-from carms.estimators.registry import make_with_samples
+from carms.copulas import Copula
+from carms.core.shown import described, shown_options
+from carms.couplings import Coupling
+from carms.estimators import Estimator, Name, make
 
 __all__ = ["Contestant", "Entries", "Entry", "contestants"]
 
@@ -22,8 +24,10 @@ class Contestant(NamedTuple):
     given: bool
 
 
-def contestants(entries: Entries, samples: int) -> list[Contestant]:
-    """Make the estimators of all entries; ``samples`` is the default of those given by name."""
+def contestants(entries: Entries, samples: int | None) -> list[Contestant]:
+    """Make the estimators of all entries, those given by name with a number of samples or, if it is
+    None, with the default.
+    """
     listed = _listed(entries)
     if not listed:
         raise ValueError(f"estimators must be one or more names or estimators, got {entries!r}")
@@ -45,22 +49,22 @@ def _has_options(entry: object) -> bool:
     return isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], Mapping)
 
 
-def _made(entry: Any, samples: int) -> Estimator:
+def _made(entry: Any, samples: int | None) -> Estimator:
     if isinstance(entry, Estimator):
-        # A copy: what it remembers of these calls is not for the calls that its owner makes.
+        # Copied, so that the object of the user does not remember these calls.
         return deepcopy(entry)
     name, options = entry if _has_options(entry) else (entry, {})
     if not isinstance(name, str):
         raise TypeError(f"an entry is a name, (name, options) or an estimator, got {brief(entry)}")
-    return make_with_samples(name, samples, options)
+    # A copula or a coupling has a number of samples of its own.
+    settled = any(isinstance(value, Copula | Coupling) for value in options.values())
+    usual = {} if settled or samples is None else {"samples": samples}
+    return make(name, **{**usual, **options})
 
 
 def _labels(entries: list[Any], made: list[Estimator]) -> list[str]:
     """Distinct names with options; samples have a column of their own and are left out."""
-    short = [
-        entry if isinstance(entry, str) else _without_samples(each)
-        for entry, each in zip(entries, made, strict=True)
-    ]
+    short = [_label(entry, each) for entry, each in zip(entries, made, strict=True)]
     labels = [
         label if short.count(label) == 1 or isinstance(entry, str) else repr(each)
         for label, entry, each in zip(short, entries, made, strict=True)
@@ -71,6 +75,11 @@ def _labels(entries: list[Any], made: list[Estimator]) -> list[str]:
     ]
 
 
-def _without_samples(estimator: Estimator) -> str:
-    shown = f"samples={estimator.samples}"
-    return repr(estimator).replace(f"({shown})", "").replace(f"{shown}, ", "")
+def _label(entry: Any, made: Estimator) -> str:
+    """The name of an entry, with its options as they were given."""
+    if isinstance(entry, str):
+        return entry
+    name, options = (
+        entry if _has_options(entry) else (made.name or type(made).__name__, shown_options(made))
+    )
+    return described(name, {key: value for key, value in options.items() if key != "samples"})

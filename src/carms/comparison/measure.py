@@ -14,7 +14,7 @@ from carms.comparison.problem import Problem
 from carms.comparison.table import Comparison, Measurement
 from carms.comparison.training import train_parameters
 from carms.core.checks.options import check_flag, whole_number
-from carms.core.defaults import DEFAULT_SAMPLES
+from carms.core.distinct import distinct
 from carms.core.dtypes import precise_dtype
 from carms.core.variables import Distribution
 from carms.estimators import find
@@ -68,7 +68,7 @@ def compare(
         ['bias', 'evaluations', 'milliseconds', 'per_evaluation', 'per_millisecond', 'samples',
          'standard_error', 'trained', 'variance']
     """
-    samples = DEFAULT_SAMPLES if samples is None else whole_number("samples", samples)
+    samples = None if samples is None else whole_number("samples", samples)
     replicates, train = whole_number("replicates", replicates), whole_number("train", train, 0)
     check_flag("bias", bias)
     if replicates < 2:
@@ -87,13 +87,14 @@ def compare(
     return Comparison(tuple(run.measurement(truth) for run in runs), replicates)
 
 
-def _usual(problem: Problem, samples: int) -> list[str]:
+def _usual(problem: Problem, samples: int | None) -> list[str]:
     """Names of estimators that suit a problem."""
     names = ["reinforce", "loorf", "carms-i", "carms-g", "carms-s"]
     if problem.differentiable():
         names += ["carms-t"]
     if problem.logits.shape[-1] == 2:
-        names += [name for name in ("arms", "disarm") if not (find(name).paired and samples % 2)]
+        odd = samples is not None and samples % 2
+        names += [name for name in ("arms", "disarm") if not (find(name).paired and odd)]
     return names
 
 
@@ -114,7 +115,7 @@ class _Run:
             self.trained = 0 if given else train
         if self.trained:
             train_parameters(self.estimator, problem, self.trained, generator)
-        # Parameters do not move from here on; but a memory of past calls is part of the measure.
+        # Parameters stay fixed while measuring; a memory of past calls may change.
         if self.estimator.learned and not given:
             self.estimator.eval()
         self.count, self.times = 0, list[float]()
@@ -149,12 +150,9 @@ class _Run:
         )
 
     def _counting(self, *seen: Tensor) -> Tensor:
-        indices = self.problem.as_indices(*seen)
-        rows = indices.reshape(indices.shape[0], -1, indices.shape[-1])
-        labels = torch.unique(rows.flatten(0, 1), dim=0, return_inverse=True)[1]
-        ordered = labels.view(rows.shape[:2]).sort(0).values
-        self.examples += rows.shape[1]
-        self.distinct += rows.shape[1] + int((ordered[1:] != ordered[:-1]).sum())
+        _, place = distinct(self.problem.as_indices(*seen))
+        self.examples += place[0].numel()
+        self.distinct += int((place.amax(0) + 1).sum())
         return self.problem.f(*seen)
 
 

@@ -8,9 +8,11 @@ from carms.copulas.dirichlet import Dirichlet
 from carms.copulas.gaussian import Gaussian
 from carms.copulas.independent import Independent
 from carms.copulas.stratified import Stratified
-from carms.core.defaults import DEFAULT_SAMPLES
 
-__all__ = ["COPULAS", "make_copula"]
+__all__ = ["COPULAS", "DEFAULT_SAMPLES", "make_copula"]
+
+# The same as that of the estimators, in whose signatures it stands.
+DEFAULT_SAMPLES = 8
 
 COPULAS: dict[str, Callable[[int], Copula]] = {
     "dirichlet": Dirichlet,

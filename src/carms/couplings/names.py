@@ -1,7 +1,6 @@
 """Couplings by the name of their copula, for means over coupled samples."""
 
-from carms.copulas.names import COPULAS, make_copula
-from carms.core.defaults import DEFAULT_SAMPLES
+from carms.copulas.names import COPULAS, DEFAULT_SAMPLES, make_copula
 from carms.couplings.base import Coupling
 from carms.couplings.inverse_cdf import InverseCDF
 

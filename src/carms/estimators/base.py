@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -13,6 +12,7 @@ from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import check_terms, check_values
 from carms.core.checks.tensors import check_function
 from carms.core.one_hot import one_hot
+from carms.core.shown import described, shown_options
 from carms.core.variables import Distribution, Variables
 
 __all__ = [
@@ -225,14 +225,7 @@ class Estimator(torch.nn.Module, ABC):
 
     def __repr__(self) -> str:
         """The name, the number of samples, and all options that are not at their defaults."""
-        shown: dict[str, Any] = {"samples": self.samples}
-        for option, parameter in signature(type(self).__init__).parameters.items():
-            value = getattr(self, option, None)
-            hidden = value is None or isinstance(value, Tensor | torch.nn.Module)
-            if option not in ("self", "samples") and not hidden and value != parameter.default:
-                shown[option] = value
-        options = ", ".join(f"{option}={value!r}" for option, value in shown.items())
-        return f"{self._title()}({options})"
+        return described(self._title(), shown_options(self, "samples"))
 
 
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:

@@ -3,18 +3,15 @@
 # Annotations stay text, so that `help` shows `Name` and not all names.
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable
 from numbers import Number
 from typing import Any, TypeVar
 
-from carms.copulas import Copula
-from carms.core.checks.options import check_known, whole_number
-from carms.couplings import Coupling
+from carms.core.checks.options import check_known, unknown_name, whole_number
 from carms.estimators.base import Estimator
 from carms.estimators.names import Name
 
-__all__ = ["available", "find", "make", "make_with_samples", "register"]
+__all__ = ["available", "find", "make", "register"]
 
 _CLASSES: dict[str, type[Estimator]] = {}
 _ALIASES: dict[str, str] = {}
@@ -88,22 +85,10 @@ def make(name: Name | str, **options: Any) -> Estimator:
     return kind(**options)
 
 
-def make_with_samples(name: Name | str, samples: int, options: Mapping[str, Any]) -> Estimator:
-    """The estimator behind a name, with a number of samples unless the options have their own.
-
-    A copula or a coupling among them has its own number, too.
-    """
-    settled = any(isinstance(value, Copula | Coupling) for value in options.values())
-    return make(name, **options) if settled else make(name, **{"samples": samples, **options})
-
-
 def _unknown(name: str) -> ValueError:
     if name == "vimco":
         return ValueError(
             "vimco is for the importance-weighted bound, not for an expectation: use "
             "carms.importance_bound"
         )
-    known = sorted([*_CLASSES, *_ALIASES])
-    near = get_close_matches(name.lower(), known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-    return ValueError(f"unknown estimator {name!r}; {hint}")
+    return unknown_name("estimator", name, sorted([*_CLASSES, *_ALIASES]))

@@ -12,6 +12,7 @@ from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import check_values
 from carms.core.checks.tensors import check_floats, check_function, holds
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
+from carms.core.shown import described, shown_options
 from carms.core.surrogate import put_gradient
 from carms.core.variables import probabilities
 from carms.sampling.gumbel import exponentials, perturbed
@@ -117,7 +118,11 @@ class SubsetEstimator(torch.nn.Module, ABC):
         if not isinstance(draw, Draw):
             raise TypeError(f"draw must come from {self}.sample, got {type(draw).__name__}")
         if draw.maker is not self:
-            raise ValueError(f"this draw was made by {draw.maker}, not by {self}")
+            other = "another " if repr(draw.maker) == repr(self) else ""
+            raise ValueError(
+                f"{self} cannot use a draw of {other}{draw.maker}: call surrogate on the estimator "
+                "that sampled"
+            )
         return self._surrogate(draw, check_values(fz, draw.items, variables=False))
 
     @abstractmethod
@@ -129,8 +134,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
         """``surrogate`` for values that were checked."""
 
     def __repr__(self) -> str:
-        order = ", ordered=True" if self.ordered else ""
-        return f"{self.name}(size={self.size}, samples={self.samples}{order})"
+        return described(self.name, shown_options(self, "size", "samples"))
 
 
 class ScoreFunction(SubsetEstimator):

@@ -147,11 +147,6 @@ class CarmsT(SubsetEstimator):
         rows = [each.unsqueeze(-2) for each in terms]
         return self.past.combine(pairs.unsqueeze(-2), rows, draw.memory.past)
 
-    def __repr__(self) -> str:
-        return (
-            f"{self.name}(size={self.size}, samples={self.samples}, neighbours={self.neighbours})"
-        )
-
 
 def _exchange(
     items: Tensor, scores: Tensor, share: Tensor, generator: torch.Generator | None

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import check_known
+from carms.core.checks.options import check_known, unknown_name
 from carms.subsets.base import Draw, SubsetEstimator
 from carms.subsets.carms import Carms
 from carms.subsets.carms_t import CarmsT
@@ -39,10 +39,10 @@ def make(name: str, size: int, **options: Any) -> SubsetEstimator:
     """
     if isinstance(name, SubsetEstimator):
         raise TypeError(f"{name} is made already; call its own expectation, sample and surrogate")
+    if not isinstance(name, str):
+        raise TypeError(f"an estimator of subsets is a name, got {type(name).__name__}")
     if name not in _REGISTRY:
-        raise ValueError(
-            f"unknown estimator of subsets {name!r}; there are {', '.join(available())}"
-        )
+        raise unknown_name("estimator of subsets", name, available())
     check_known(name, _REGISTRY[name], options)
     return _REGISTRY[name](size, **options)
 

@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -15,6 +16,7 @@ __all__ = [
     "positive_number",
     "probability",
     "real_number",
+    "unknown_name",
     "whole_number",
 ]
 
@@ -28,13 +30,25 @@ _LARGEST, _SMALLEST = 1e18, 1e-18
 
 
 def check_known(name: str, maker: Callable[..., Any], options: Collection[str]) -> None:
-    """Raise if an option is none of those that a maker takes, such as a class."""
+    """Raise if a class or function does not take one of the options."""
     known = signature(maker).parameters
     unknown = [option for option in options if option not in known]
     if unknown:
         raise TypeError(
             f"{name} has no option {', '.join(unknown)}; its options are {', '.join(known)}"
         )
+
+
+def unknown_name(kind: str, name: str, known: Collection[str]) -> ValueError:
+    """The error for a name that is none of those that are known.
+
+    Examples:
+        >>> unknown_name("estimator", "lorf", ["carms-s", "loorf"])
+        ValueError("unknown estimator 'lorf'; did you mean loorf?")
+    """
+    near = get_close_matches(name.lower(), known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    return ValueError(f"unknown {kind} {name!r}; {hint}")
 
 
 def whole_number(name: str, value: Any, least: int | None = None, most: int = _MOST) -> int:

@@ -47,7 +47,8 @@ class Past(torch.nn.Module):
         if not _alone(own) or not self.training or torch.compiler.is_compiling():
             return
         # Calls of any size count alike, and none overflows a buffer in half precision.
-        share = own.view(self.total.shape) / own.diagonal(dim1=-2, dim2=-1).sum().clamp_min(1e-300)
+        size = own.diagonal(dim1=-2, dim2=-1).sum().clamp_min(torch.finfo(own.dtype).tiny)
+        share = own.view(self.total.shape) / size
         try:
             self.total.copy_(_DECAY * self.total + share.to(self.total))
         except RuntimeError as error:
