@@ -100,3 +100,36 @@ def test_log_probs_of_filled_up_prompts_are_those_of_the_prompts(model):
     ):
         for each, of in zip(tokens, found, strict=True):
             torch.testing.assert_close(of, log_probs(model, prompt[mask.bool()], each))
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        ([[1, 1, 0], [1, 1, 1]], "filled up on the left"),
+        ([[1, 0, 1], [1, 1, 1]], "filled up on the left"),
+        ([[0, 0, 0], [1, 1, 1]], "filled up on the left"),
+        ([[0, 1, 1]], r"a row for each prompt, got shape \[1, 3\] for 4 rollouts"),
+        ([[0, 1], [1, 1]], r"got shape \[2, 2\] for 4 rollouts of prompts of 3 tokens"),
+        ([[1, 1, 1]] * 3, r"got shape \[3, 3\] for 4 rollouts"),
+    ],
+)
+def test_masks_that_do_not_fit_the_prompts(mask, message):
+    with pytest.raises(ValueError, match=message):
+        rollouts(causal_lm(Recorder(), torch.tensor(mask)), PROMPTS, 2, 3)
+
+
+def test_dropout_is_refused():
+    class Dropping(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.drop = Recorder(), torch.nn.Dropout(0.1)
+
+        def forward(self, **given):
+            return self.inner(**given)
+
+    model = Dropping()
+    with pytest.raises(ValueError, match=r"has dropout \(drop\).*call model.eval\(\)"):
+        rollouts(causal_lm(model), PROMPTS, 2, 3)
+    assert rollouts(causal_lm(model.eval()), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
+    model.train().drop.p = 0.0
+    assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from carms.core.checks.tensors import check_function, check_mask, check_place
 
@@ -18,7 +19,8 @@ def causal_lm(
 ) -> Callable[[Tensor, Cache | None], tuple[Tensor, Cache]]:
     """A step for [`carms.sequences.rollouts`][] that keeps the model's cache.
 
-    Dropout would give every rollout a policy of its own: put the model into ``eval()`` mode.
+    Dropout would give every rollout a policy of its own, so a model with dropout layers must be in
+    ``eval()`` mode.
 
     Args:
         model: called as ``model(input_ids=..., past_key_values=..., use_cache=True)``, with
@@ -36,6 +38,11 @@ def causal_lm(
             raise ValueError(
                 f"attention_mask must be [P, t0], got shape {list(attention_mask.shape)}"
             )
+        if not _is_filled_on_the_left(attention_mask):
+            raise ValueError(
+                "attention_mask must be zeros, where a prompt was filled up on the left, and then "
+                "ones up to its end; use the tokenizer with padding_side='left'"
+            )
 
     def step(tokens: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         if not tokens.shape[1]:
@@ -44,6 +51,9 @@ def causal_lm(
                 "(bos) token; got t0 = 0"
             )
         seen, past = cache or (0, None)
+        if not seen:
+            _check_dropout(model)
+            _check_prompts(attention_mask, tokens)
         masks = {} if attention_mask is None else _masks(attention_mask, tokens, seen)
         out = model(
             input_ids=tokens[:, seen:].contiguous(), past_key_values=past, use_cache=True, **masks
@@ -57,13 +67,41 @@ def _masks(attention_mask: Tensor, tokens: Tensor, seen: int) -> dict[str, Tenso
     """The mask of all tokens so far, and the positions of those that are not in the cache."""
     rows, length = tokens.shape
     prompts, given = attention_mask.shape
-    check_place("attention_mask", attention_mask, "the prompts are", tokens)
-    if rows % prompts or given > length:
-        raise ValueError(
-            f"attention_mask must be [P, t0], a row for each prompt, got shape {[prompts, given]} "
-            f"for {rows} rollouts of {length} tokens so far"
-        )
     mask = attention_mask.long().repeat_interleave(rows // prompts, 0)
     mask = torch.cat((mask, mask.new_ones(rows, length - given)), -1)
     positions = (mask.cumsum(-1) - 1).clamp_min(0)[:, seen:]
     return {"attention_mask": mask, "position_ids": positions}
+
+
+def _is_filled_on_the_left(attention_mask: Tensor) -> bool:
+    used = attention_mask != 0
+    return bool((used[:, 1:] >= used[:, :-1]).all() and used[:, -1:].all())
+
+
+def _check_dropout(model: Callable[..., Any]) -> None:
+    if isinstance(model, nn.Module) and model.training:
+        for name, layer in model.named_modules():
+            if isinstance(layer, _DropoutNd) and layer.p:
+                raise ValueError(
+                    f"the model is in train() mode and has dropout ({name}), which gives every "
+                    "rollout a policy of its own: call model.eval() first"
+                )
+
+
+def _check_prompts(attention_mask: Tensor | None, tokens: Tensor) -> None:
+    """Raise unless the mask has a row for each prompt in the first call of a step."""
+    if attention_mask is None:
+        return
+    check_place("attention_mask", attention_mask, "the prompts are", tokens)
+    rows, length = tokens.shape
+    prompts, given = attention_mask.shape
+    fits = given == length and not rows % prompts
+    if fits:
+        # The rollouts of a prompt follow each other, and begin with the same tokens.
+        together = tokens.view(prompts, -1, length)
+        fits = bool((together == together[:, :1]).all())
+    if not fits:
+        raise ValueError(
+            f"attention_mask must be [P, t0], a row for each prompt, got shape {[prompts, given]} "
+            f"for {rows} rollouts of prompts of {length} tokens"
+        )
