@@ -193,6 +193,30 @@ def test_estimators_stay_as_they_are(problem):
             assert torch.equal(value, state[key]), (each, key)
 
 
+def test_a_name_is_measured_as_a_call_by_name():
+    """A single example, on which slopes mislead: only an object that is kept learns that."""
+    weights = 6 * torch.randn(6, 6, generator=generator(1), dtype=torch.float64)
+
+    def steep(z):
+        return (z.flatten(-2) @ weights).tanh().sum(-1)
+
+    logits = torch.zeros(3, 2, dtype=torch.float64)
+
+    def measured(entry):
+        table = carms.compare(steep, logits, {"it": entry}, 4, 200, generator=generator(2))
+        return row(table, "it")["variance"]
+
+    def by_name():
+        leaf = logits.clone().requires_grad_()
+        value = carms.expectation(steep, leaf, "carms-t", samples=4, generator=stream)
+        return torch.autograd.grad(value, leaf)[0]
+
+    stream = generator(2)
+    variance = torch.stack([by_name() for _ in range(200)]).var(0).sum().item()
+    assert measured("carms-t") == pytest.approx(variance)
+    assert measured(carms.make("carms-t", samples=4)) < 0.7 * variance
+
+
 def test_a_single_estimator_needs_no_list(problem):
     assert list(carms.compare(*problem, "loorf", replicates=3).to_dict()) == ["loorf"]
     made = carms.make("loorf", samples=4)

@@ -345,3 +345,27 @@ def test_variables_of_each_example():
 def test_independent_over_the_batch_too():
     logits = Independent(Categorical(logits=torch.zeros(5, 3, 2)), 2)
     raises(ValueError, "got reinterpreted_batch_ndims=2", one_number, logits)
+
+
+@pytest.mark.parametrize(
+    ("f", "kind", "message"),
+    [
+        (lambda z: z.sum((-2, -1)).unsqueeze(-1), ValueError, r"got shape \[4, 5, 1\]; .*squeeze"),
+        (lambda z: z.sum(), ValueError, r"got shape \[\]; .*f must not average over them"),
+        (lambda z: z.argmax(-1).sum(-1), TypeError, r"got torch\.int64; use \.float\(\)"),
+    ],
+    ids=["one more dimension", "a scalar", "integers"],
+)
+def test_values_of_another_shape_or_type_are_answered_with_what_to_do(f, kind, message):
+    raises(kind, message, f, torch.zeros(5, 3, 2))
+
+
+def test_logits_in_a_list_or_of_no_dimension():
+    raises(TypeError, r"got list; use tuple\(logits\)", one_number, [torch.zeros(3, 2)])
+    raises(ValueError, r"got shape \[\]$", one_number, torch.zeros(()))
+
+
+def test_a_function_of_one_group_for_two_groups():
+    with pytest.raises(TypeError, match="2 were given") as caught:
+        carms.expectation(lambda z: z.sum((-2, -1)), (torch.zeros(3, 2), torch.zeros(2, 4)))
+    assert caught.value.__notes__ == ["f was given samples of shape [8, 3, 2] and [8, 2, 4]."]

@@ -47,9 +47,11 @@ def compare(
         f: as for ``carms.expectation``.
         logits: as for ``carms.expectation``; ``f`` may depend on them.
         estimators: each a name, a name with options such as ``("carms-i", {"epsilon": 0.1})``, or
-            an object from [`carms.make`][], which stays as it is: one of them, a list, or a
-            dictionary with labels for keys. Defaults to a choice that suits the problem, with
-            ``carms-t`` where ``f`` is differentiable.
+            an object from [`carms.make`][]: one of them, a list, or a dictionary with labels for
+            keys. A name is measured as a call by name. A copy of an object is measured as an object
+            that is kept: ``carms-t`` and ``ridge`` learn from call to call where there is no batch.
+            Defaults to a choice that suits the problem, with ``carms-t`` where ``f`` is
+            differentiable.
         samples: number of samples of those given by name. Defaults to 8, as in
             ``carms.expectation``.
         replicates: number of independent gradients per estimator, at least 2.
@@ -57,7 +59,8 @@ def compare(
         train: number of steps for which the parameters of those given by name are trained before.
             The table says which have any.
         bias: whether to measure the bias. For the exact gradient, ``f`` is evaluated at all
-            ``C^D`` configurations, in calls of at most 1,024, if there are at most 65,536.
+            ``C^D`` configurations, in calls of at most 1,024, if there are at most 65,536, and at
+            most 2^26 when multiplied by the number of logits.
         one_hot: as for ``carms.expectation``.
         terms: as for ``carms.expectation``.
 
@@ -115,8 +118,9 @@ class _Run:
             self.trained = 0 if given else train
         if self.trained:
             train_parameters(self.estimator, problem, self.trained, generator)
-        # Parameters stay fixed while measuring; a memory of past calls may change.
-        if self.estimator.learned and not given:
+        # As in a call by name, which learns nothing. What is useless before it has learned, and has
+        # no parameters to train, learns while it is measured.
+        if not given and (self.estimator.learned or not self.estimator.stateful):
             self.estimator.eval()
         self.count, self.times = 0, list[float]()
         self.examples = self.distinct = 0

@@ -76,12 +76,13 @@ class Variables:
             raise TypeError(
                 "logits must be a tensor or a Categorical, OneHotCategorical or Bernoulli "
                 "distribution, also inside Independent, or a tuple of these, got "
-                f"{type(given).__name__}"
+                f"{type(given).__name__}{'; use tuple(logits)' * isinstance(given, list)}"
             )
         if logits.ndim < 2:
+            hint = "; for a single variable, use logits.unsqueeze(-2)" if logits.ndim else ""
             raise ValueError(
                 "logits must be [*batch, D, C] (D variables of C categories), got shape "
-                f"{list(logits.shape)}; for a single variable, use logits.unsqueeze(-2)"
+                f"{list(logits.shape)}{hint}"
             )
         if logits.shape[-1] < 2:
             raise ValueError(

@@ -232,11 +232,13 @@ def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
     """Values of ``f`` at the samples, or at their indices; each group is an argument of its own."""
     seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
     arguments = seen if draw.variables.groups else (seen,)
-    if draw.indices.shape[1:-1].numel():
+    if torch.compiler.is_compiling():
         return f(*arguments)
     try:
         return f(*arguments)
     except Exception as error:
         shapes = " and ".join(str(list(each.shape)) for each in arguments)
-        error.add_note(f"The batch is empty: f was given samples of shape {shapes}.")
+        empty = "" if draw.indices.shape[1:-1].numel() else "The batch is empty: "
+        if empty or isinstance(error, TypeError):
+            error.add_note(f"{empty}f was given samples of shape {shapes}.")
         raise

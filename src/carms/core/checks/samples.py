@@ -116,12 +116,18 @@ def check_values(
         raise TypeError(
             f"the values of f must be a tensor {what} = {shape}, got {type(values).__name__}{hint}"
         )
+    if values.dtype in (torch.bool, torch.int64):
+        raise TypeError(f"the values of f must be floating point, got {values.dtype}; use .float()")
     check_floats("the values of f", values)
     check_place("the values of f", values, "z is", indices)
     if values.shape != expected:
         each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = ""
-        if variables and terms is None and values.shape == samples:
+        if values.shape == (*expected, 1):
+            hint = "; use values.squeeze(-1)"
+        elif not values.ndim:
+            hint = "; keep the dimensions of samples and examples: f must not average over them"
+        elif variables and terms is None and values.shape == samples:
             example = "each example" if len(samples) > 2 else "one example"
             hint = (
                 f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of "
