@@ -9,6 +9,7 @@ from helpers import Moments, dirichlet_probs, generator
 from torch.distributions import Bernoulli
 
 import carms
+from carms import bounds
 
 ESTIMATORS = ("vimco", "leave-one-out", "reinforce")
 
@@ -199,3 +200,21 @@ def test_a_log_weight_may_write_on_what_it_is_given():
 def test_bad_log_weights(log_weight, message):
     with pytest.raises(ValueError, match=message):
         carms.importance_bound(log_weight, torch.zeros(3, 2, 4))
+
+
+def test_a_sample_that_is_far_off_is_no_part_of_its_own_baseline():
+    """In single precision the sum of all less the sample's own was what rounding left of it."""
+    values = torch.tensor([-1e9, 0.1, 0.2, 0.4])
+    found, right = (bounds._without_each(v, "vimco")[0] for v in (values, values.double()))
+    assert found.item() == pytest.approx(right.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_largest_log_weights_leave_the_bound_finite(estimator):
+    weights = torch.tensor([3e38, -3e38, 1.0])
+    for seed in range(20):
+        logits = torch.zeros(1, 3, requires_grad=True)
+        value = carms.importance_bound(
+            lambda z: (z * weights).sum((-2, -1)), logits, estimator, 4, generator(seed)
+        )
+        assert value.isfinite()

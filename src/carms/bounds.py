@@ -10,7 +10,7 @@ from carms.core.checks.options import check_choice, check_flag, whole_number
 from carms.core.checks.samples import check_values
 from carms.core.checks.tensors import check_function, check_memory
 from carms.core.dtypes import computing_dtype, plain_numerics
-from carms.core.surrogate import with_gradient_of
+from carms.core.surrogate import first_derivative_only, zeros_with_gradient_of
 from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Objective, evaluate
 from carms.estimators.reinforce import Reinforce
@@ -77,10 +77,10 @@ def importance_bound(
     with plain_numerics(own_logits):
         wide = values.detach().to(computing_dtype(values.dtype))
         gain = wide.logsumexp(0) - math.log(samples) - _without_each(wide, estimator)
-    log_probs = own_logits.to(computing_dtype(own_logits.dtype)).log_softmax(-1)
-    picked = log_probs.gather(-1, draw.indices.movedim(0, -1)).sum(-2).movedim(-1, 0)
-    term = (gain.to(picked.dtype) * picked).sum(0)
-    return with_gradient_of(bound, term)
+    wide_logits = first_derivative_only(own_logits.to(computing_dtype(own_logits.dtype)))
+    log_probs = wide_logits.log_softmax(-1).gather(-1, draw.indices.movedim(0, -1))
+    zeros = zeros_with_gradient_of(log_probs.sum(-2).movedim(-1, 0))
+    return bound + (gain.to(zeros.dtype) * zeros).sum(0).to(bound.dtype)
 
 
 def _without_each(log_w: Tensor, estimator: str) -> Tensor | float:
@@ -93,5 +93,6 @@ def _without_each(log_w: Tensor, estimator: str) -> Tensor | float:
     if estimator == "leave-one-out":
         others = log_w.masked_fill(same, -torch.inf)
         return others.logsumexp(1) - math.log(count - 1)
-    geometric = (log_w.sum(0) - log_w) / (count - 1)
+    # Not the sum of all less the sample's own: of a sample that is far off, rounding would be left.
+    geometric = (log_w / (count - 1)).masked_fill(same, 0).sum(1)
     return torch.where(same, geometric.unsqueeze(1), log_w).logsumexp(1) - math.log(count)

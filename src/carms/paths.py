@@ -13,7 +13,11 @@ from carms.core.checks.samples import check_values
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.means import less_mean
 from carms.core.softmax import log_softmax
-from carms.core.surrogate import with_gradient_of
+from carms.core.surrogate import (
+    first_derivative_only,
+    with_gradient_of,
+    zeros_with_gradient_of,
+)
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators import Estimator, Name, available, make
 from carms.estimators.base import Draw
@@ -153,9 +157,9 @@ class Paths:
         with plain_numerics(logits):
             wide = values.to(computing_dtype(values.dtype))
             weights = (less_mean(wide) / (self.samples - 1)).unsqueeze(-1)
-        log_probs = log_softmax(logits.to(computing_dtype(logits.dtype)))
-        picked = log_probs.gather(-1, draw.indices.unsqueeze(-1)).squeeze(-1)
-        return (picked * weights.to(picked.dtype)).sum((0, -1))
+        wide_logits = first_derivative_only(logits.to(computing_dtype(logits.dtype)))
+        picked = log_softmax(wide_logits).gather(-1, draw.indices.unsqueeze(-1)).squeeze(-1)
+        return (zeros_with_gradient_of(picked) * weights.to(picked.dtype)).sum((0, -1))
 
     def __repr__(self) -> str:
         return f"Paths(samples={self.samples}, estimator={self._estimator})"

@@ -80,3 +80,15 @@ def test_disarm_tree_is_disarm_where_the_walkers_part_and_reinforce_below(tree, 
             total = total + half * weight.detach() * node
         expected = torch.autograd.grad(total, logits)[0] if first != second else 0 * gradient
         torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_variable_that_is_all_but_certain_keeps_its_sum():
+    """Its largest probability is 1 in single precision, and the others are not 0."""
+    logits = torch.tensor([[20.0, 0.0, 0.0], [0.0, 0.0, 0.0]]).expand(1000, 2, 3).clone()
+    logits.requires_grad_()
+    value = carms.expectation(
+        lambda z: 1e6 * (z * torch.arange(3.0)).sum((-2, -1)).square(), logits, "arsm", samples=4
+    )
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    assert gradient.abs().max() > 1e5
+    assert gradient.sum(-1).abs().max() < 10

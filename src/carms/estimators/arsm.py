@@ -14,7 +14,7 @@ from carms.core.pairs import pair_index
 from carms.core.random import uniform
 from carms.core.softmax import normalised
 from carms.estimators.base import Draw
-from carms.estimators.families.direct import Direct
+from carms.estimators.families.direct import Direct, uncertain
 from carms.estimators.registry import register
 from carms.sampling.gumbel import exponentials
 
@@ -27,7 +27,7 @@ class Memory(NamedTuple):
     Attributes:
         w: ``[N, *batch, D, C]``, uniform on the simplex.
         place: ``[N swaps, *batch]``: which of the distinct points each pseudo-sample is.
-        possible: ``[*batch, D, C]``, True where a category is neither impossible nor certain.
+        possible: ``[*batch, D, C]``, which categories are ``uncertain``.
     """
 
     w: Tensor
@@ -76,7 +76,7 @@ class Arsm(Direct):
         z = (swapped / probs.unsqueeze(-2)).argmin(-1)
         z = z.movedim(-1, 1).flatten(0, 1)
         points, place = distinct(z)
-        possible = (probs > 0) & (probs < 1)
+        possible = uncertain(probs)
         w = times / times.sum(-1, keepdim=True)
         return points, Memory(w, place, possible)
 

@@ -12,7 +12,7 @@ from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function, holds
 from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot as as_one_hot
-from carms.core.surrogate import after_backward, put_gradient
+from carms.core.surrogate import after_backward, first_derivative_only, put_gradient
 from carms.core.transforms import no_transforms
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
@@ -121,7 +121,8 @@ class CarmsT(Estimator):
         with plain_numerics(variables.logits):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
-            z, carrier = _OnePass.apply(variables.logits, hard, self, *memory)  # type: ignore[no-untyped-call]
+            logits_of_pass = first_derivative_only(variables.logits)
+            z, carrier = _OnePass.apply(logits_of_pass, hard, self, *memory)  # type: ignore[no-untyped-call]
         draw = Draw(self, variables, indices, memory, differentiable=z)
         self._check_terms(draw, terms)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)

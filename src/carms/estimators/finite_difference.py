@@ -9,7 +9,7 @@ from carms.core.checks.options import positive_number
 from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
 from carms.estimators.base import Draw
-from carms.estimators.families.direct import Direct
+from carms.estimators.families.direct import Direct, uncertain
 from carms.estimators.registry import register
 from carms.sampling.partition import Partition
 
@@ -21,7 +21,7 @@ class Memory(NamedTuple):
 
     Attributes:
         sign: ``[N, *batch, D, C]``, the directions.
-        possible: ``[*batch, D, C]``, True where a category is neither impossible nor certain.
+        possible: ``[*batch, D, C]``, which categories are ``uncertain``.
     """
 
     sign: Tensor
@@ -72,7 +72,7 @@ class FiniteDifference(Direct):
         shift = self.step * torch.stack((torch.zeros_like(sign), sign, -sign))
         moved = Partition.of((probs.log() + shift).softmax(-1))
         indices = moved.category(u.expand(1, 3, *u.shape)).squeeze(0)
-        possible = (probs > 0) & (probs < 1)
+        possible = uncertain(probs)
         return indices.flatten(0, 1), Memory(sign, possible)
 
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:

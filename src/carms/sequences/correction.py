@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.tensors import check_floats, check_place
 from carms.core.dtypes import precise_dtype
-from carms.core.surrogate import with_gradient_of
+from carms.core.surrogate import first_derivative_only, zeros_with_gradient_of
 from carms.sequences.circular_ratio import circular_ratio, prefix_ratios
 from carms.sequences.record import Rollouts
 
@@ -90,11 +90,11 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
     per_token = rewards.ndim == 3
     hint = "; sum the log probabilities of its tokens where rollouts.mask is True"
     _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, "" if per_token else hint)
-    terms, total = weights * log_probs, _zero_after_end(rewards, rollouts)
+    zeros = weights * zeros_with_gradient_of(first_derivative_only(log_probs))
+    total = _zero_after_end(rewards, rollouts)
     if per_token:
-        terms, total = terms.sum(-1), total.sum(-1)
-    term = terms.mean(-1)
-    return with_gradient_of(total.mean(-1), term)
+        zeros, total = zeros.sum(-1), total.sum(-1)
+    return total.mean(-1) + zeros.mean(-1).to(total.dtype)
 
 
 def _weighted_differences(rewards: Tensor, ratio: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from carms.core.surrogate import put_gradient
 from carms.estimators.base import Draw
 from carms.estimators.families.drawing import Drawing, own_values
 
-__all__ = ["Direct"]
+__all__ = ["Direct", "uncertain"]
 
 
 class Direct(Drawing):
@@ -26,3 +26,9 @@ class Direct(Drawing):
     @abstractmethod
     def _gradient(self, draw: Draw, fz: Tensor) -> Tensor:
         """``[*batch, D, C]`` from the ``own_values`` of the variables."""
+
+
+def uncertain(probs: Tensor) -> Tensor:
+    """``[*batch, D, C]``: True for possible categories of variables that have more than one."""
+    possible = probs > 0
+    return possible & (possible.sum(-1, keepdim=True) > 1)

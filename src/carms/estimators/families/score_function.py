@@ -6,7 +6,7 @@ from torch import Tensor
 
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.softmax import log_softmax
-from carms.core.surrogate import zeros_with_gradient_of
+from carms.core.surrogate import first_derivative_only, zeros_with_gradient_of
 from carms.core.variables import probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.drawing import Drawing, own_values
@@ -28,7 +28,7 @@ class ScoreFunction(Drawing):
         logits = draw.variables.logits
         with plain_numerics(logits):
             weights = self.weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
-        wide = logits.to(computing_dtype(logits.dtype))
+        wide = first_derivative_only(logits.to(computing_dtype(logits.dtype)))
         scores = wide if self.balanced else log_softmax(wide)
         picked = scores.gather(-1, draw.indices.movedim(0, -1))
         zeros = zeros_with_gradient_of(picked)

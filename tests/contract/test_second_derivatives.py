@@ -1,0 +1,75 @@
+"""Second derivatives are refused, unless they are right."""
+
+import pytest
+import torch
+from helpers import generator
+
+import carms
+from carms import sequences, subsets
+from carms.estimators import find
+
+DIRECTION = torch.randn(2, 3, generator=generator(1), dtype=torch.float64)
+WEIGHTS = torch.randn(2, 3, generator=generator(2), dtype=torch.float64)
+UNBIASED = [name for name in carms.available() if find(name).unbiased and name != "exact"]
+REFUSED = "this gradient cannot be differentiated once more"
+
+
+def f(z):
+    total = (z * WEIGHTS[:, : z.shape[-1]]).sum((-2, -1))
+    return total.sin() + total**2
+
+
+def twice(value, angle):
+    (first,) = torch.autograd.grad(value.sum(), angle, create_graph=True)
+    return torch.autograd.grad(first.sum(), angle)[0]
+
+
+def angle_and_logits(name="loorf"):
+    """Logits that come from a network, though a small one."""
+    angle = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    categories = 2 if find(name).binary_only else 3
+    return angle, (angle * DIRECTION[:, :categories]).sinh()
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_no_second_derivative_of_an_estimate(name):
+    angle, logits = angle_and_logits(name)
+    with pytest.raises(RuntimeError, match=REFUSED):
+        twice(carms.make(name, samples=4).expectation(f, logits), angle)
+
+
+def test_those_of_the_exact_expectation_are_right():
+    def value(angle):
+        return carms.expectation(f, (angle * DIRECTION).sinh(), "exact")
+
+    angle, _ = angle_and_logits()
+    assert torch.autograd.gradgradcheck(value, angle)
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_those_of_other_tensors_are_right(name):
+    """Values are linear in the square of a tensor, whose second derivative is known."""
+    other = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    _, logits = angle_and_logits(name)
+    made = carms.make(name, samples=4)
+    value = made.expectation(lambda z: f(z) + other**2, logits)
+    assert twice(value, other).item() == pytest.approx(2)
+
+
+def test_elsewhere_too():
+    angle, logits = angle_and_logits()
+    with pytest.raises(RuntimeError, match=REFUSED):
+        twice(carms.importance_bound(f, logits), angle)
+    with pytest.raises(RuntimeError, match=REFUSED):
+        twice(subsets.expectation(lambda z: z[..., 0].sin(), logits[0], size=2), angle)
+
+    paths = carms.Paths(samples=4)
+    second = paths.sample(logits).sum((-2, -1))[:, None, None] * logits
+    values = f(paths.sample(second)).detach()
+    with pytest.raises(RuntimeError, match=REFUSED):
+        twice(paths.expectation(values), angle)
+
+    log_probs = (angle * torch.ones(1, 4)).sinh()
+    rewards = torch.arange(4.0).expand(1, 4)
+    with pytest.raises(RuntimeError, match=REFUSED):
+        twice(sequences.surrogate(rewards, log_probs, torch.ones(1, 4, 4)), angle)
