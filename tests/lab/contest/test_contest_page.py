@@ -53,7 +53,7 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
 def test_texts_of_the_files_are_no_markup(made_up_tasks, tmp_path, kind):
     results = made_up_results({"loorf": [1.0], "good": [2.0]}, SECONDS)
     run = Run("final", "good", 2.0, 1)
-    results[run] = Result(run, 1.0, (), "ValueError: <b>of f</b>\n\n# [here](x)")
+    results[run] = Result(run, 1.0, (), "ValueError: <b>of f</b>\n\n# [here](x) \x1b[31m")
     for result in results.values():
         running.add_result(tmp_path / "made-up.csv", TASK, result)
     (tmp_path / "machines.json").write_text('["<i>fast</i> \\ud800"]')
@@ -64,6 +64,7 @@ def test_texts_of_the_files_are_no_markup(made_up_tasks, tmp_path, kind):
     assert "&lt;i&gt;fast&lt;/i&gt;" in text
     if kind == "markdown":
         assert r"&lt;/b&gt; \# \[here\](x)" in text
+    assert "\x1b" not in text
 
 
 def test_names_with_spaces_are_quoted_on_the_page(made_up_tasks, tmp_path):

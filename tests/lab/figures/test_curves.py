@@ -94,3 +94,14 @@ def test_a_lone_point_has_a_marker(tmp_path, monkeypatch, lines, marker):
     figure = drawn(monkeypatch, curves, draw_curves, blocks_of(tmp_path))
     panels = figure.subfigs[0].axes
     assert {line.get_marker() for axes in panels for line in axes.lines} == {marker}
+
+
+def test_a_block_without_a_metric_has_no_panel_for_it(tmp_path, monkeypatch):
+    write_run(tmp_path / "judged", categories=3)
+    write_run(tmp_path / "not", categories=10)
+    path = tmp_path / "not" / "metrics.jsonl"
+    path.write_text(path.read_text().replace('"test_bound"', '"other"'))
+    figure = drawn(monkeypatch, curves, draw_curves, blocks_of(tmp_path))
+    shown = [sum(axes.get_visible() for axes in row.axes) for row in figure.subfigs]
+    assert len(shown) == 2
+    assert max(shown) == min(shown) + 1

@@ -100,6 +100,15 @@ def test_what_is_no_file_is_left_out(tmp_path, name, place):
     assert now.step == (0 if name == "metrics.jsonl" else 40)
 
 
+def test_metrics_of_a_finished_run_that_are_missing_are_named(tmp_path):
+    write_run(tmp_path / "run", (-1.0, -2.0), dataset="digits")
+    (tmp_path / "run" / "SHA256SUMS").write_text(f"{'0' * 64}  metrics.jsonl\n")
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    (problem,) = gather([tmp_path]).problems
+    assert "metrics.jsonl" in problem
+    assert "it is missing" in problem
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -53,6 +53,8 @@ def test_what_goes_without_saying():
         (["--estimator", "lorf"], "unknown estimator 'lorf'; did you mean loorf"),
         (["--options", "colour=red"], "carms-s has no option colour"),
         (["--options", "epsilon"], "name=value, got 'epsilon'"),
+        (["--options", "epsilon=0.1", "epsilon=0.2"], "an option is given twice: epsilon=0.1"),
+        (["--options", "samples=5"], "the number of samples is a setting of its own"),
         (["--steps", "0"], "steps must be at least 1, got 0"),
     ],
 )

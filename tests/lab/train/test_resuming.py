@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+import torch
 from small_runs import COMMAND, FLAGS, SMALL, outcome, train
 
 from carms.lab.runs.settings import Settings
@@ -45,6 +46,22 @@ def test_a_closed_terminal_does_not_cost_the_checkpoint_of_the_step(tmp_path):
     with pytest.raises(BrokenPipeError):
         Trainer(Settings(**SMALL), tmp_path / "run").run(on_step=print_step)
     assert Trainer.of_run(tmp_path / "run").step == SMALL["checkpoint_every"]
+
+
+def test_another_number_of_threads_is_told(tmp_path):
+    def stop(step, objective):
+        if step == SMALL["checkpoint_every"]:
+            raise BrokenPipeError
+
+    threads = torch.get_num_threads()
+    with pytest.raises(BrokenPipeError):
+        Trainer(Settings(**SMALL), tmp_path / "run").run(on_step=stop)
+    torch.set_num_threads(threads + 1)
+    try:
+        with pytest.warns(UserWarning, match=f"trained with --threads {threads} .* {threads + 1}:"):
+            Trainer(Settings(**SMALL), tmp_path / "run").run()
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_killed_without_warning(tmp_path):

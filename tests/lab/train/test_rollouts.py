@@ -156,7 +156,8 @@ def test_the_command(tmp_path):
     ("flags", "message"),
     [
         (("--samples", 1), "samples must be at least 2"),
-        (("--seeds", 0), "seeds must be at least 1"),
+        (("--seeds", 0), "seeds must be from 1 to 10,000, got 0"),
+        (("--seeds", 10**9), "seeds must be from 1 to 10,000, got 1,000,000,000"),
         (("--epsilon", 2), "epsilon is a probability"),
         (("--methods", "rloo", "rloo"), "methods are rloo, carms or both"),
         (("--rate", "inf"), "rate must be positive and finite, got inf"),

@@ -41,7 +41,8 @@ def _table(metrics: Metrics, title: str) -> Table:
         cells = []
         for name in ("reward", "solved"):
             mean, deviation = spread([run[-1][name] for run in runs])
-            cells.append(f"{100 * mean:.1f} +- {100 * deviation:.1f}")
+            spread_of_seeds = f" +- {100 * deviation:.1f}" if len(runs) > 1 else ""
+            cells.append(f"{100 * mean:.1f}{spread_of_seeds}")
         cells += [_steps_cell(steps_to(goal, runs)) for goal in GOALS]
         spent = statistics.median(row["milliseconds"] for run in runs for row in run[1:])
         cells.append(f"{spent:.1f}")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Rollouts"]
 
+# The largest number of seeds.
+SEEDS = 10_000
+
 
 @dataclass(frozen=True)
 class Rollouts:
@@ -52,8 +55,8 @@ class Rollouts:
 
     def run(self, console: Console) -> None:
         """Train what is left, print a table of all runs and draw them."""
-        if self.seeds < 1:
-            raise ValueError(f"seeds must be at least 1, got {self.seeds}")
+        if not 1 <= self.seeds <= SEEDS:
+            raise ValueError(f"seeds must be from 1 to {SEEDS:,}, got {self.seeds:,}")
         if not self.methods or len(set(self.methods)) < len(self.methods):
             raise ValueError(f"methods are rloo, carms or both, got {' '.join(self.methods)}")
         from carms.lab.cli.rewards import print_rewards
@@ -72,7 +75,9 @@ class Rollouts:
         metrics: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.methods}
         for job in jobs:
             metrics[job.settings.method].append(read_rollout_metrics(job.path, job.settings))
-        print_rewards(console, metrics, f"After {self.steps:,} steps, {self.seeds} seeds")
+        print_rewards(
+            console, metrics, f"After {self.steps:,} steps, {counted(self.seeds, 'seed')}"
+        )
         for written in draw_rewards(metrics, self.out / "rewards.png"):
             console.print(f"written to {written}")
 

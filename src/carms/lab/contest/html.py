@@ -10,6 +10,7 @@ from carms.lab.contest.contest import Contest
 from carms.lab.contest.rules import RULES
 from carms.lab.report.assets import read_asset, script_policy
 from carms.lab.report.sheets import to_html
+from carms.lab.runs.printable import printable
 
 __all__ = ["to_page"]
 
@@ -77,5 +78,5 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
 
 
 def _list(title: str, lines: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    items = "".join(f"<li>{escape(printable(line))}</li>" for line in lines)
     return f"<h2>{escape(title)}</h2>\n<ul>{items}</ul>\n"

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Literal
 from filelock import FileLock
 
 from carms.lab.contest.task import Task
+from carms.lab.runs.metrics import LARGEST
 from carms.lab.runs.reading import read_if_there
 from carms.lab.runs.writing import write_atomically
 
@@ -123,11 +123,11 @@ def _result(fields: list[str], steps: list[str]) -> Result:
     if filled != wanted and not (row["error"] and filled == wanted[: len(filled)]):
         raise ValueError(f"there are scores of the steps {', '.join(filled) or 'none'}")
     scores = tuple(float(row[step]) for step in filled)
-    if not all(map(math.isfinite, scores)):
-        raise ValueError(f"a score is not a number: {scores}")
+    if not all(abs(score) <= LARGEST for score in scores):
+        raise ValueError(f"a score is not a number, or too large: {scores}")
     seconds = float(row["seconds"])
     # A run may fail in its first step, before any time is counted.
-    if not 0 <= seconds < math.inf or not (seconds or row["error"]):
+    if not 0 <= seconds <= LARGEST or not (seconds or row["error"]):
         raise ValueError(f"seconds must be positive, got {seconds}")
     return Result(run, seconds, scores, row["error"])
 

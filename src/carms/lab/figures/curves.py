@@ -44,6 +44,9 @@ def _draw_row(figure: SubFigure, block: Block, labels: Sequence[CurveLabel]) -> 
     last = max(run.step for run in block.runs)
     for axes, label in zip(panels, labels, strict=True):
         _draw_lines(axes, block, label.metric)
+        if not axes.lines:
+            axes.set_visible(False)
+            continue
         axes.set_title(label.title, size="medium")
         axes.set_ylabel(label.axis)
         plain_steps(axes, last or 1)

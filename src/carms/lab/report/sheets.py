@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from carms.lab.runs.printable import printable
+
 __all__ = ["Field", "Sheet", "escape_markdown", "to_html", "to_latex", "to_markdown"]
 
 # Number of letters that fit into half a page.
@@ -66,7 +68,7 @@ def to_markdown(sheet: Sheet) -> str:
 
 def escape_markdown(text: str) -> str:
     """A text in one line of Markdown in which nothing is markup."""
-    safe = escape(" ".join(text.split()), quote=False)
+    safe = escape(printable(" ".join(text.split())), quote=False)
     return re.sub(r"([\\`*_{}\[\]|#~!])", r"\\\1", safe)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -36,6 +37,7 @@ class Checkpoint:
         config: settings of the run.
         metrics_size: number of bytes of ``metrics.jsonl`` that belong to these steps.
         metrics_sha256: checksum of these bytes.
+        threads: number of threads of torch with which it was trained; None if it is unknown.
     """
 
     step: int
@@ -43,6 +45,7 @@ class Checkpoint:
     config: dict[str, Any]
     metrics_size: int
     metrics_sha256: str
+    threads: int | None = None
 
     def fits(self, metrics: bytes) -> bool:
         """Whether ``metrics.jsonl`` still has the lines of these steps, as they were."""
@@ -85,6 +88,7 @@ class Checkpoints:
             "config": dict(config),
             "metrics_size": len(metrics),
             "metrics_sha256": sha256(metrics),
+            "threads": torch.get_num_threads(),
         }
         # The manifest comes last: without it there is no checkpoint.
         write_json(self._manifest(step), {**manifest, "sha256": seal(manifest, data)})
@@ -106,7 +110,8 @@ class Checkpoints:
                 raise ValueError(f"it says step {manifest['step']!r}, {size!r} bytes of metrics")
             if not isinstance(config, dict):
                 raise ValueError(f"its settings are {config!r}")
-            return Checkpoint(step, load(data), config, size, manifest["metrics_sha256"])
+            digest, threads = manifest["metrics_sha256"], manifest.get("threads")
+            return Checkpoint(step, load(data), config, size, digest, threads)
         except (ValueError, TypeError, KeyError, SafetensorError) as error:
             both = f"{self._manifest(step)} with {self._tensors(step).name}"
             raise DamagedError(f"checkpoint {both} is damaged ({error})") from error

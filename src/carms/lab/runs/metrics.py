@@ -47,7 +47,8 @@ def read_metrics(directory: Path, steps: int) -> Metrics:
             file.seek(0)
             return _metrics(iter(partial(file.readline, LINE_LIMIT + 1), b""), steps)
     except FileNotFoundError:
-        return _metrics((), steps)
+        missing = Metrics(_metrics((), steps).series, 1, "it is missing")
+        return missing if "metrics.jsonl" in Sums(directory) else _metrics((), steps)
     except (OSError, ValueError) as error:
         return _metrics((), steps)._replace(bad=1, reason=str(error))
 

@@ -93,8 +93,11 @@ class Settings:
         if not self.shape[0]:
             raise ValueError(f"latents must be given for {self.categories} categories")
         _estimator_class(self.estimator)
-        for text in self.options:
-            _option(text)
+        names = [_option(text)[0] for text in self.options]
+        if len(set(names)) < len(names):
+            raise ValueError(f"an option is given twice: {' '.join(self.options)}")
+        if "samples" in names:
+            raise ValueError("the number of samples is a setting of its own, samples")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -37,6 +37,9 @@ class Sums:
         lines = (line.partition("  ") for line in text.splitlines())
         self._known = {name: found for found, _, name in lines}
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
     def check(self, name: str, found: str) -> None:
         """Raise if the checksum of a file is not the recorded one."""
         if self._known.get(name, found) != found:

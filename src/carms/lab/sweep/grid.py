@@ -3,11 +3,12 @@
 import itertools
 import math
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from carms.estimators import find
 from carms.lab.data.datasets import NAMES
 from carms.lab.runs.settings import Settings
 
@@ -102,7 +103,8 @@ def expand(grid: dict[str, Any]) -> list[Settings]:
         raise ValueError(f"there is no data set {', '.join(bad)}; there are {', '.join(NAMES)}")
     if not runs:
         raise ValueError("the grid has no runs: a list in it is empty")
-    if len({run_name(run) for run in runs}) < len(runs):
+    # Numbers may be written in two ways, and some estimators have two names.
+    if len({replace(run, estimator=find(run.estimator).name) for run in runs}) < len(runs):
         raise ValueError("the grid has the same run twice")
     return runs
 

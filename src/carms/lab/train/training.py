@@ -104,6 +104,7 @@ class Trainer(Learner):
                 checkpoint = self.directory.resume()
                 if checkpoint is not None:
                     self._restore(checkpoint)
+                    _warn_of_threads(checkpoint)
                 with pending_signals() as pending:
                     self._train(on_metrics, on_step, pending)
                 if pending:
@@ -217,6 +218,17 @@ class Trainer(Learner):
                 f"the checkpoint of step {checkpoint.step:,} in {self.directory.path} does not fit "
                 f"the run: {error}"
             ) from error
+
+
+def _warn_of_threads(checkpoint: Checkpoint) -> None:
+    now = torch.get_num_threads()
+    if checkpoint.threads not in (None, now):
+        warnings.warn(
+            f"the first {checkpoint.step:,} steps were trained with --threads {checkpoint.threads} "
+            f"and the next ones have {now}: sums are rounded in another order, so that the result "
+            "is not bit for bit that of a run without a stop",
+            stacklevel=3,
+        )
 
 
 def _versions() -> dict[str, str]:
