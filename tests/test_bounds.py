@@ -205,7 +205,7 @@ def test_bad_log_weights(log_weight, message):
 def test_a_sample_that_is_far_off_is_no_part_of_its_own_baseline():
     """In single precision the sum of all less the sample's own was what rounding left of it."""
     values = torch.tensor([-1e9, 0.1, 0.2, 0.4])
-    found, right = (bounds._without_each(v, "vimco")[0] for v in (values, values.double()))
+    found, right = (bounds._baselines(v, "vimco")[0] for v in (values, values.double()))
     assert found.item() == pytest.approx(right.item(), rel=1e-6)
 
 

@@ -76,15 +76,15 @@ def importance_bound(
     own_logits = draw.variables.logits
     with plain_numerics(own_logits):
         wide = values.detach().to(computing_dtype(values.dtype))
-        gain = wide.logsumexp(0) - math.log(samples) - _without_each(wide, estimator)
+        gain = wide.logsumexp(0) - math.log(samples) - _baselines(wide, estimator)
     wide_logits = first_derivative_only(own_logits.to(computing_dtype(own_logits.dtype)))
     log_probs = wide_logits.log_softmax(-1).gather(-1, draw.indices.movedim(0, -1))
     zeros = zeros_with_gradient_of(log_probs.sum(-2).movedim(-1, 0))
     return bound + (gain.to(zeros.dtype) * zeros).sum(0).to(bound.dtype)
 
 
-def _without_each(log_w: Tensor, estimator: str) -> Tensor | float:
-    """``[N, *batch]``: what the bound is compared with for each sample, made of the others."""
+def _baselines(log_w: Tensor, estimator: str) -> Tensor | float:
+    """Baseline ``[N, *batch]`` of each sample, made of the other samples."""
     count = len(log_w)
     if estimator == "reinforce":
         return 0.0

@@ -1,4 +1,4 @@
-"""The function that most users call."""
+"""``carms.expectation``, the main function."""
 
 # Annotations stay text, so that `help` shows `Name` and not all names.
 from __future__ import annotations

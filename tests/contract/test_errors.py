@@ -332,40 +332,11 @@ def test_a_draw_of_another_estimator(name):
         estimator.surrogate(draw, torch.zeros(4, 5))
 
 
-def test_f_that_returns_values_and_more():
-    message = r"values of f must be a tensor .* got tuple; .* estimator\.surrogate\(draw, values\)"
-    raises(TypeError, message, lambda z: (z.sum((-2, -1)), z), torch.zeros(3, 2, 2))
-
-
-def test_variables_of_each_example():
-    message = r"got shape \[4, 5, 3\]; .*D = 3 variables of each example"
-    raises(ValueError, message, lambda z: z[..., 0], torch.zeros(5, 3, 2))
-
-
 def test_independent_over_the_batch_too():
     logits = Independent(Categorical(logits=torch.zeros(5, 3, 2)), 2)
     raises(ValueError, "got reinterpreted_batch_ndims=2", one_number, logits)
 
 
-@pytest.mark.parametrize(
-    ("f", "kind", "message"),
-    [
-        (lambda z: z.sum((-2, -1)).unsqueeze(-1), ValueError, r"got shape \[4, 5, 1\]; .*squeeze"),
-        (lambda z: z.sum(), ValueError, r"got shape \[\]; .*f must not average over them"),
-        (lambda z: z.argmax(-1).sum(-1), TypeError, r"got torch\.int64; use \.float\(\)"),
-    ],
-    ids=["one more dimension", "a scalar", "integers"],
-)
-def test_values_of_another_shape_or_type_are_answered_with_what_to_do(f, kind, message):
-    raises(kind, message, f, torch.zeros(5, 3, 2))
-
-
 def test_logits_in_a_list_or_of_no_dimension():
     raises(TypeError, r"got list; use tuple\(logits\)", one_number, [torch.zeros(3, 2)])
     raises(ValueError, r"got shape \[\]$", one_number, torch.zeros(()))
-
-
-def test_a_function_of_one_group_for_two_groups():
-    with pytest.raises(TypeError, match="2 were given") as caught:
-        carms.expectation(lambda z: z.sum((-2, -1)), (torch.zeros(3, 2), torch.zeros(2, 4)))
-    assert caught.value.__notes__ == ["f was given samples of shape [8, 3, 2] and [8, 2, 4]."]

@@ -1,4 +1,4 @@
-"""The measurement: many gradients of every estimator, taking turns."""
+"""Measure bias, variance and time of estimators on one problem."""
 
 # Annotations stay text, so that `help` shows `Name` and not all names.
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Problem:
         try:
             self.gradient(make("carms-t", samples=2), own)
         except Exception:
-            # Whatever it is: if it is not about slopes, the other estimators will meet it too.
+            # Any other error will be raised by the other estimators too.
             return False
         return True
 

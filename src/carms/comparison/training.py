@@ -14,7 +14,7 @@ RATE = 1e-2
 def train_parameters(
     estimator: Estimator, problem: Problem, steps: int, generator: torch.Generator | None
 ) -> None:
-    """Take steps with Adam against the variance of the estimator."""
+    """Train the parameters of the estimator with Adam to lower its variance."""
     # Some parameters have a shape only after the first call.
     problem.value(estimator, generator)
     parameters = [each for each in estimator.parameters() if each.requires_grad]

@@ -1,4 +1,4 @@
-"""What every copula can do."""
+"""Base class of copulas."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -57,8 +57,8 @@ class Copula(ABC):
     """
 
     cheap_lift: bool = False
-    """Whether ``lift`` is as cheap as a few values of the CDF, takes lengths in any precision, and
-    does not look at right ends.
+    """Whether ``lift`` costs about as much as a few values of the CDF. It then accepts lengths in
+    any precision, and ignores ``right``.
     """
 
     def __init__(self, samples: int) -> None:

@@ -59,7 +59,7 @@ class Circular(Copula):
         both = width_a.add_(width_b)
         gap = apart.to(both.dtype).abs_().sub_(both, alpha=0.5).clamp_min_(0)
         longer = both - shorter
-        # Within one interval there is no other way round: any number up to a stratum will do.
+        # For two samples in one interval `rest` does not matter; it must not exceed a stratum.
         stratum = 1 / self.samples
         rest = both.add_(gap).add_(stratum - 1).clamp_min_(0).clamp_max_(stratum)
         return self._mean_density(gap, rest, shorter, longer)
@@ -94,7 +94,7 @@ class Circular(Copula):
             tensor([0.2667, 1.0000])
         """
         count, stratum = self.samples, 1 / self.samples
-        # Distances below a stratum are rarer; and those above all others, as near the other way.
+        # The density is lower at distances below 1/N and above 1 - 1/N.
         near = torch.minimum(width, torch.full_like(width, stratum)) / width
         rest = (width - 1 + stratum).clamp_min(0) / width
         dents = near * (1 - near / 3) + (count / 3) * width * rest**3

@@ -49,14 +49,14 @@ class Gaussian(Copula):
         if self.samples == 2:
             return (x + (y - 1)).clamp_min(0)
         independent: Tensor = torch.special.ndtr(x) * torch.special.ndtr(y)
-        return independent - self._lack(x, y) * self._scale
+        return independent - self._deficit(x, y) * self._scale
 
     @property
     def _scale(self) -> float:
         return math.asin(1 / (self.samples - 1)) / (2 * math.pi)
 
-    def _lack(self, x: Tensor, y: Tensor) -> Tensor:
-        """What the CDF lacks of that of independent samples, but for ``_scale``."""
+    def _deficit(self, x: Tensor, y: Tensor) -> Tensor:
+        """The CDF of independent samples less this one, divided by ``_scale``."""
         angle = math.asin(-1 / (self.samples - 1))
         nodes, weights = (rule.to(x) for rule in gauss_legendre(20))
         squares, product = (x * x + y * y) / 2, x * y
@@ -71,8 +71,8 @@ class Gaussian(Copula):
             return antithetic_lift(left, width, right)
         low_a, low_b = take_pairs(self.coordinate(left))
         high_a, high_b = take_pairs(self.coordinate(right))
-        lack = self._lack(high_a, high_b).sub_(self._lack(high_a, low_b))
-        lack.sub_(self._lack(low_a, high_b)).add_(self._lack(low_a, low_b))
+        lack = self._deficit(high_a, high_b).sub_(self._deficit(high_a, low_b))
+        lack.sub_(self._deficit(low_a, high_b)).add_(self._deficit(low_a, low_b))
         width_a, width_b = take_pairs(width)
         info = torch.finfo(width.dtype)
         chance = (width_a * width_b).clamp_min_(info.tiny).div_(self._scale)

@@ -8,7 +8,8 @@ __all__ = ["less_mean"]
 def less_mean(values: Tensor, dim: int = 0) -> Tensor:
     """``values`` less their mean along a dimension.
 
-    What is common to all of them is taken away first, since the mean of large numbers is rounded.
+    The first value is subtracted before the mean is taken, since the mean of large numbers is
+    rounded.
 
     Examples:
         >>> import torch

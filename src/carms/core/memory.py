@@ -1,4 +1,4 @@
-"""How the process uses its memory."""
+"""Let glibc keep freed memory for reuse."""
 
 import torch
 

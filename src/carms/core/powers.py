@@ -6,7 +6,7 @@ __all__ = ["integer_power"]
 
 
 def integer_power(base: Tensor, exponent: int, in_place: bool = False) -> Tensor:
-    """``base^exponent`` by squares, cubes and products: ``torch.pow`` is fast for 2 and 3 alone."""
+    """``base^exponent`` from squares and cubes, since ``torch.pow`` is fast only for 2 and 3."""
     if exponent == 1:
         return base
     for factor in (3, 2):

@@ -6,8 +6,8 @@ from carms.core.dtypes import precise_dtype
 
 __all__ = ["log_softmax", "normalised", "softmax"]
 
-# Of many rows that are this short, torch takes the softmax many times faster along a leading
-# dimension, which pays for the copies.
+# For many rows that are this short, softmax along a leading dimension is many times faster, copies
+# included.
 _SHORT = 15
 _MANY = 1024
 

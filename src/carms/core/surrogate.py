@@ -78,7 +78,7 @@ class _Once(torch.autograd.Function):
 
 
 def after_backward(value: Tensor, action: Callable[[], None]) -> None:
-    """Act at the end of a backward pass that goes through a value.
+    """Call ``action`` at the end of a backward pass through ``value``.
 
     Until then all stays as it is, so that a forward pass that is computed once more for the
     backward pass, as by ``torch.utils.checkpoint``, finds the same memory as the first.

@@ -1,4 +1,4 @@
-"""What cannot be done inside the transforms of ``torch.func``."""
+"""A clear error for what does not work inside the transforms of ``torch.func``."""
 
 import torch
 

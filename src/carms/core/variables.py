@@ -16,7 +16,7 @@ from carms.core.softmax import softmax
 
 __all__ = ["Distribution", "Variables", "probabilities"]
 
-# In words, since torch's class has no type parameter but for type checkers.
+# Quoted, because only type checkers can subscript `Independent`.
 Group: TypeAlias = "Tensor | Categorical | OneHotCategorical | Bernoulli | Independent[Any]"
 Distribution: TypeAlias = "Group | tuple[Group, ...]"
 
@@ -59,11 +59,11 @@ class Variables:
 
     @staticmethod
     def of(given: Distribution) -> "Variables":
-        """Take logits, a distribution or a tuple of groups as the user has it."""
+        """Make Variables of logits, a distribution or a tuple of groups."""
         if isinstance(given, tuple):
             return _side_by_side(tuple(map(Variables.of, given)))
         if isinstance(given, Independent):
-            return Variables.of(_variables_of_one(given))
+            return Variables.of(_inside_independent(given))
         if isinstance(given, Bernoulli):
             return Variables(_bernoulli_logits(given), binary=True)
         if isinstance(given, Categorical):
@@ -108,7 +108,7 @@ def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
     return Variables(join([group.logits for group in groups]), groups=groups)
 
 
-def _variables_of_one(given: "Independent[Any]") -> Group:
+def _inside_independent(given: "Independent[Any]") -> Group:
     """The distribution inside, whose last batch dimension is that of the D variables."""
     if given.reinterpreted_batch_ndims != 1:
         raise ValueError(

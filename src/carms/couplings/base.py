@@ -1,4 +1,4 @@
-"""What every coupling can do."""
+"""Base class of couplings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -34,9 +34,7 @@ class Drawn(ABC):
         """
 
     def table_lift(self) -> Tensor:
-        """``lift`` for the joint table: of normalised probabilities, to as many digits as there
-        are.
-        """
+        """``lift`` for the joint table: normalised probabilities, full precision."""
         return self.lift()
 
 

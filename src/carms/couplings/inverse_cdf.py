@@ -50,7 +50,7 @@ class InverseCDF(Coupling):
         self.orderings = orderings
 
     def pmf(self, probs: Tensor) -> Tensor:
-        # A category may never be drawn twice, and rounding must not make that less than never.
+        # Rounding must not make a probability of zero negative.
         return super().pmf(probs).clamp_min_(0)
 
     def _check_reachable(self, categories: int) -> None:

@@ -95,7 +95,7 @@ def _lift(probs: Tensor, indices: Tensor, rule: _Rule, power: int) -> Tensor:
     measure = (radial * rule.theta_weight / (y - y * x_short)).flatten(1)
     edge = w.unsqueeze(-1).expand_as(y).flatten(1).unsqueeze(1)
 
-    # In words: the compiler of torch 2.6 cannot trace the type itself.
+    # Quoted, because the compiler of torch 2.6 cannot trace the annotation.
     def race(relative: Tensor) -> "tuple[Tensor, Tensor, Tensor]":
         x_part = (relative.unsqueeze(-1) * log_x).exp2_()
         y_part = (relative.unsqueeze(-1) * log_y).exp2_()

@@ -20,8 +20,8 @@ class Memory(NamedTuple):
     """What a draw of ``arms`` remembers beside its samples.
 
     Attributes:
-        ratio: ``[*batch, D]``, ``p (1 - p)`` by the probability that the first of two samples is 0
-            and the second is 1.
+        ratio: ``[*batch, D]``, ``p (1 - p)`` divided by the probability that the first of two
+            samples is 0 and the second is 1.
     """
 
     ratio: Tensor

@@ -37,7 +37,7 @@ class Memory(NamedTuple):
 
 @register("arsm")
 class Arsm(Direct):
-    """Exchange two of the random numbers behind a sample, and see what becomes of ``f``.
+    """Swap two of the random numbers behind a sample, and compare the values of ``f``.
 
     ``w ~ Dirichlet(1, ..., 1)`` gives the sample ``argmin_i w_i exp(-logit_i)``, and with ``w_c``
     and ``w_j`` exchanged the pseudo-sample ``z(c, j)``; then

@@ -246,7 +246,7 @@ class _OnePass(torch.autograd.Function):
         with plain_numerics(hard), no_transforms():
             upstream, memory = carried[0], Memory(*saved)
             if holds(lambda: not upstream.any()):
-                # No upstream gradient: it came another way, or is multiplied by zero.
+                # The upstream gradient is zero: the value was not used, or multiplied by zero.
                 gradient = torch.zeros_like(memory.probs)
             elif holds(lambda: not math.isfinite(upstream.sum())):
                 gradient = torch.full_like(memory.probs, torch.nan)
@@ -263,5 +263,5 @@ class _OnePass(torch.autograd.Function):
 
 
 def _finite(values: Tensor) -> Tensor:
-    """Zero in the place of what is not finite."""
+    """Replace NaN and infinite values by zero."""
     return torch.nan_to_num(values, 0, 0, 0)

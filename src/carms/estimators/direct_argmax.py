@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
 @register("direct-argmax")
 class DirectArgmax(Direct):
-    """Add a little of ``f`` to the noisy logits whose arg max is the sample, and see how it moves.
+    """Add ``epsilon f`` to noisy logits whose arg max is the sample: its change is the gradient.
 
     ``g[d] = 1/N sum_n (argmax(logits_d + noise + epsilon f(z_n with z_d = .)) - z_nd) / epsilon``.
     Biased, by ``O(epsilon)``: with one variable the expectation is

@@ -21,8 +21,9 @@ class Memory(NamedTuple):
 
     Attributes:
         probs: ``[*batch, D, C]``.
-        start: ``[2, N / 2, *batch, D]``, the first category of the subtree a walker parted to.
-        end: the category after the last one.
+        start: ``[2, N / 2, *batch, D]``, first category of each walker's subtree after the
+            two walkers of a pair part.
+        end: the category after the last one of that subtree.
     """
 
     probs: Tensor

@@ -30,7 +30,7 @@ class Memory(NamedTuple):
 
 @register("finite-difference")
 class FiniteDifference(Direct):
-    """Move all logits a little to and fro along a random direction of signs, and compare.
+    """Take central differences of all logits along a random direction of signs.
 
     ``g = 1/N sum_n (f(z(logits + h s_n)) - f(z(logits - h s_n))) / (2 h) s_n`` where ``z(.)`` uses
     the same uniform numbers both times. Biased, by ``O(h^2)``: the expectation is that of the

@@ -1,4 +1,4 @@
-"""Random numbers by their address, not by their order: SplitMix64 as a counter.
+"""Random numbers as a function of an address: SplitMix64 as a counter.
 
 The number at an address is a function of the address alone, so that processes which share nothing
 but a seed draw the same numbers, for any rows in any order.

@@ -1,4 +1,4 @@
-"""Whether the episodes of a group can be compared with each other."""
+"""Check that rollouts with equal tokens met equal probabilities."""
 
 import torch
 from torch import Tensor

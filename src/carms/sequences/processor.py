@@ -10,7 +10,7 @@ from carms.sequences.counter import signed
 from carms.sequences.policy import Policy
 from carms.sequences.sampling import COPULAS, check_coupling
 
-__all__ = ["CoupledProcessor", "only"]
+__all__ = ["CoupledProcessor", "keep_only"]
 
 
 class CoupledProcessor:
@@ -76,7 +76,7 @@ class CoupledProcessor:
             )
         self._length += 1
         choice = self._coder.choose(self._policy.probabilities(scores), self._addresses.fresh(step))
-        return only(choice.token, scores)
+        return keep_only(choice.token, scores)
 
     def _start(self, rows: int, length: int, device: torch.device) -> None:
         if rows % self._samples:
@@ -92,6 +92,6 @@ class CoupledProcessor:
         self._start_length = self._length = length
 
 
-def only(token: Tensor, scores: Tensor) -> Tensor:
+def keep_only(token: Tensor, scores: Tensor) -> Tensor:
     """Scores ``[rows, vocabulary]`` that leave each row one token."""
     return torch.full_like(scores, -torch.inf).scatter_(-1, token.unsqueeze(-1), 0)

@@ -22,7 +22,7 @@ from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed
 from carms.sequences.policy import Policy
-from carms.sequences.processor import only
+from carms.sequences.processor import keep_only
 from carms.sequences.sampling import check_coupling
 
 try:
@@ -215,7 +215,7 @@ class CoupledLogitsProcessor(LogitsProcessor, OldLogitsProcessor):  # type: igno
         # In the middle of a prompt vLLM samples too, and throws the token away.
         drawn = seen >= self._states.prefill_len.gpu[slots]
         self._coder[:, index] = torch.where(drawn, torch.stack(coder.state), state)
-        return only(token, logits)
+        return keep_only(token, logits)
 
     def is_argmax_invariant(self) -> bool:
         """Whether the old runner may skip the processor for greedy requests."""

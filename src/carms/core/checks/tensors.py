@@ -1,4 +1,4 @@
-"""Checks of tensors, and of what tensors are made with."""
+"""Checks of tensors, shapes, dtypes, devices, generators and memory."""
 
 import math
 import os
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _FLOATS = torch.float16, torch.bfloat16, torch.float32, torch.float64
-# Bytes of devices that do not tell how much memory they have.
+# Memory in bytes that is assumed for devices that do not report it.
 _UNKNOWN = 1 << 40
 _INTEGERS = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 

@@ -15,7 +15,7 @@ __all__ = ["Drawing", "own_values"]
 
 
 class Drawing(Estimator):
-    """Estimators that know where to evaluate ``f`` from the probabilities alone."""
+    """Estimators whose samples depend on the probabilities only."""
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)

@@ -15,7 +15,7 @@ __all__ = ["RelaxedSample"]
 
 
 class RelaxedSample(NamedTuple):
-    """A soft sample seen in two ways: they are equal, but move differently with the logits.
+    """One soft sample with two graphs: equal values, different gradients.
 
     Attributes:
         logits: ``[*batch, D, C]``, a leaf of their own.

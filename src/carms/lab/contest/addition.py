@@ -16,9 +16,9 @@ class RolloutLearner(Learner):
     """A transformer and its rollouts.
 
     Args:
-        copula: of the rollouts of a prompt.
-        rate: of Adam.
-        seed: of weights, prompts and rollouts.
+        copula: copula that couples the rollouts of a prompt.
+        rate: learning rate of Adam.
+        seed: seed of weights, prompts and rollouts.
     """
 
     def __init__(self, copula: str, rate: float, seed: int) -> None:

@@ -22,9 +22,9 @@ class Contest:
 
     Attributes:
         folder: directory of the results.
-        results: of each task, by its name, that count.
-        left_out: number of results of each task that do not count.
-        standings: of the entries of each task that has final runs.
+        results: results that count, by task name.
+        left_out: number of results that do not count, by task name.
+        standings: standings of the entries of each task that has final runs, by task name.
     """
 
     folder: Path

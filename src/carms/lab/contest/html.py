@@ -51,7 +51,7 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
     Args:
         contest: what was run.
         picture: contents of the picture, as PNG.
-        command: that makes the page.
+        command: command line that makes the page.
     """
     script = read_asset("report.js")
     of_tasks = [sheet for task in contest.begun for sheet in contest.sheets(task)]

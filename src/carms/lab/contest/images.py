@@ -32,10 +32,10 @@ def image_task(
     """The task of training a model of images.
 
     Args:
-        name: of the task.
+        name: name of the task.
         title: what is learned.
-        settings: of all runs; the estimator, its samples, the rate and the seed are set by the run.
-        rates: to choose from.
+        settings: settings of all runs; estimator, samples, rate and seed are set by the run.
+        rates: rates from which each entry chooses.
         every: steps between two judgements.
         seeds: number of runs.
         trials: number of trial runs at each rate.
@@ -73,7 +73,7 @@ class ImageLearner(Learner):
     """A model of images.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
     """
 
     def __init__(self, settings: Settings) -> None:

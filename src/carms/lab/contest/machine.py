@@ -1,4 +1,4 @@
-"""On which machine, with which versions."""
+"""Record the machines and versions of a contest."""
 
 import json
 import os

@@ -18,7 +18,7 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
     Args:
         contest: what was run.
         picture: name of the picture, which is beside the page; empty if there is none.
-        command: that makes the page.
+        command: command line that makes the page.
     """
     address = quote(picture, errors="surrogateescape")
     parts = [

@@ -1,4 +1,4 @@
-"""What is left to run, in an order in which a part of the contest is of use."""
+"""Plan the runs of a task, so that partial results are useful."""
 
 from collections.abc import Mapping
 

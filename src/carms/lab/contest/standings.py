@@ -49,15 +49,15 @@ class Standing:
 
     Attributes:
         entry: the estimator.
-        rate: that was chosen; None before, or if it is hopeless.
-        results: of its final runs.
+        rate: the chosen rate; None before the trials end, or if all rates failed.
+        results: results of its final runs.
         failures: errors of its trials and final runs.
         hopeless: whether all rates failed in trials, so that there are no final runs.
-        time: of a run, relative to one of the reference; None before there is one.
+        time: time of a run, relative to one of the reference; None before there is one.
         judged_at: time of the judgement at equal time, relative to a run of the reference; None
             before there is one.
-        at_steps: after all steps; not compared if a step takes more evaluations than the budget.
-        at_time: when the reference has made all its steps.
+        at_steps: score after all steps; not compared if a step takes more than the budget.
+        at_time: score when the reference has made all its steps.
     """
 
     entry: Entry

@@ -44,9 +44,9 @@ class Entry:
     """An estimator as it takes part in a task.
 
     Attributes:
-        name: of the estimator.
+        name: name of the estimator.
         samples: number of samples of a gradient.
-        evaluations: of ``f`` for a gradient; a mean if their number is random.
+        evaluations: number of evaluations of ``f`` for a gradient; a mean if it is random.
         reason: why it cannot take part; empty if it can.
     """
 
@@ -61,7 +61,7 @@ class Task:
     """One discipline of the contest.
 
     Attributes:
-        name: on the command line and in the names of files.
+        name: name on the command line and in the names of files.
         title: what is learned, in a sentence.
         measure: what the score is.
         higher_wins: whether a higher score is better.
@@ -69,7 +69,7 @@ class Task:
         steps: number of training steps.
         judge_every: steps between two judgements.
         seeds: number of runs of an entry at its rate.
-        evaluations: of ``f`` for a gradient, the budget of every entry.
+        evaluations: number of evaluations of ``f`` for a gradient, the budget of every entry.
         entries: gives all estimators, also those that cannot take part.
         start: makes a learner from an entry, a rate and a seed.
         trials: number of trial runs of an entry at each rate.
@@ -111,8 +111,8 @@ class GradientLearner(Learner):
 
     Args:
         estimator: makes the gradient of the choices.
-        rate: of Adam.
-        seed: of weights, examples and draws.
+        rate: learning rate of Adam.
+        seed: seed of weights, examples and draws.
     """
 
     def __init__(self, estimator: Estimator | SubsetEstimator, rate: float, seed: int) -> None:

@@ -80,8 +80,8 @@ class Adder(nn.Module):
 
     Args:
         stream: source of the first weights.
-        width: of the residual stream.
-        heads: of the attention.
+        width: width of the residual stream.
+        heads: number of attention heads.
     """
 
     def __init__(self, stream: torch.Generator, width: int = 64, heads: int = 4) -> None:

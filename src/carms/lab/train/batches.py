@@ -1,4 +1,4 @@
-"""Which images come at which step."""
+"""Batches of a training set."""
 
 import torch
 from torch import Tensor

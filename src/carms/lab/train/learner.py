@@ -157,7 +157,7 @@ class Learner:
         return replace(settings, samples=samples).make_estimator().to(self.device)
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next steps depend on, but for their number."""
+        """Everything that the next steps depend on, except the step number."""
         optimisers = {which: one.state() for which, one in self.optimisers.items()}
         modules = {"model": self.model.state_dict(), "estimator": self.estimator.state_dict()}
         progress = [self.objective_sum, self.seconds_since_line, self.total_seconds]
