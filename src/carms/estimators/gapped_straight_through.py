@@ -56,10 +56,9 @@ class GappedStraightThrough(HardSamples):
         if self.gap < 0:
             raise ValueError(f"gap must be finite and not negative, got {gap}")
 
-    def _reparameterise(
-        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        indices = self._indices(probs, generator)
+    def _slope(
+        self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
         categories = torch.arange(probs.shape[-1], device=probs.device)
         still = logits.detach()
         # Relative to the largest: a large logit must not overflow, nor take the gap's digits away.
@@ -67,4 +66,4 @@ class GappedStraightThrough(HardSamples):
         sampled = indices.unsqueeze(-1) == categories
         moved = torch.where(sampled, 0, below.clamp_max(-self.gap))
         soft = softmax(moved / self.temperature)
-        return indices, softmax_slope(logits, soft) / self.temperature
+        return softmax_slope(logits, soft) / self.temperature

@@ -3,17 +3,15 @@
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import positive_number, whole_number
 from carms.couplings import Coupling
-from carms.estimators.families.hard_samples import HardSamples
-from carms.estimators.families.softmax_slope import Noise, averaged_slope
+from carms.estimators.families.averaged_noise import AveragedNoise
 from carms.estimators.registry import register
 
 __all__ = ["GumbelRao"]
 
 
 @register("gr-mc")
-class GumbelRao(HardSamples):
+class GumbelRao(AveragedNoise):
     """Straight-through Gumbel-Softmax, averaged over the noise that gives the same sample.
 
     The slope of ``softmax((logits + noise) / temperature)`` is averaged over K draws of the noise
@@ -50,13 +48,9 @@ class GumbelRao(HardSamples):
         draws: int = 10,
         coupling: str | Coupling = "independent",
     ) -> None:
-        super().__init__(samples, coupling)
-        self.temperature = positive_number("temperature", temperature)
-        self.draws = whole_number("draws", draws, least=1)
+        super().__init__(samples, temperature, draws, coupling)
 
-    def _reparameterise(
-        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        indices = self._indices(probs, generator)
-        noise = Noise(self.temperature, self.draws, generator)
-        return indices, averaged_slope(logits, probs, indices, noise)
+    def _slope(
+        self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        return self._averaged_slope(logits, probs, indices, generator)

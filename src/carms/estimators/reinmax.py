@@ -53,12 +53,10 @@ class ReinMax(HardSamples):
         super().__init__(samples, coupling)
         self.temperature = positive_number("temperature", temperature)
 
-    def _reparameterise(
-        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        indices = self._indices(probs, generator)
+    def _slope(
+        self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
         still = logits.detach()
         below = still - still.amax(-1, keepdim=True)  # which no temperature makes overflow
         middle = midpoint(indices, softmax(below / self.temperature))
-        slope = 2 * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2
-        return indices, slope
+        return 2 * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2

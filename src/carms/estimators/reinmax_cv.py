@@ -3,22 +3,17 @@
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import positive_number, real_number, whole_number
+from carms.core.checks.options import real_number
 from carms.couplings import Coupling
-from carms.estimators.families.hard_samples import HardSamples
-from carms.estimators.families.softmax_slope import (
-    Noise,
-    averaged_slope,
-    midpoint,
-    softmax_slope,
-)
+from carms.estimators.families.averaged_noise import AveragedNoise
+from carms.estimators.families.softmax_slope import midpoint, softmax_slope
 from carms.estimators.registry import register
 
 __all__ = ["ReinMaxCV"]
 
 
 @register("reinmax-cv")
-class ReinMaxCV(HardSamples):
+class ReinMaxCV(AveragedNoise):
     """ReinMax moved towards ReinMax-Rao by the difference of two slopes at the midpoint.
 
     The slope is ``2 J(m) - J(p) / 2 + scale (R(m) - J(m) / temperature)``: that of ReinMax, less a
@@ -63,18 +58,14 @@ class ReinMaxCV(HardSamples):
         scale: float = 1.5,
         coupling: str | Coupling = "independent",
     ) -> None:
-        super().__init__(samples, coupling)
-        self.temperature = positive_number("temperature", temperature)
-        self.draws = whole_number("draws", draws, least=1)
+        super().__init__(samples, temperature, draws, coupling)
         self.scale = real_number("scale", scale)
 
-    def _reparameterise(
-        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        indices = self._indices(probs, generator)
+    def _slope(
+        self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
         middle = midpoint(indices, probs.detach())
-        noise = Noise(self.temperature, self.draws, generator)
-        averaged = averaged_slope(logits, middle, indices, noise)
+        averaged = self._averaged_slope(logits, middle, indices, generator)
         own_share = 2 - self.scale / self.temperature
         slope = own_share * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2
-        return indices, slope + self.scale * averaged
+        return slope + self.scale * averaged

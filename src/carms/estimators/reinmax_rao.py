@@ -3,22 +3,16 @@
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import positive_number, whole_number
 from carms.couplings import Coupling
-from carms.estimators.families.hard_samples import HardSamples
-from carms.estimators.families.softmax_slope import (
-    Noise,
-    averaged_slope,
-    midpoint,
-    softmax_slope,
-)
+from carms.estimators.families.averaged_noise import AveragedNoise
+from carms.estimators.families.softmax_slope import midpoint, softmax_slope
 from carms.estimators.registry import register
 
 __all__ = ["ReinMaxRao"]
 
 
 @register("reinmax-rao")
-class ReinMaxRao(HardSamples):
+class ReinMaxRao(AveragedNoise):
     """ReinMax whose slope at the midpoint is softened by Gumbel noise and averaged over it.
 
     The slope is ``2 R(m) - J(p) / 2``, where ReinMax has ``2 J(m) - J(p) / 2``: ``R(m)`` is that of
@@ -58,14 +52,11 @@ class ReinMaxRao(HardSamples):
         draws: int = 10,
         coupling: str | Coupling = "independent",
     ) -> None:
-        super().__init__(samples, coupling)
-        self.temperature = positive_number("temperature", temperature)
-        self.draws = whole_number("draws", draws, least=1)
+        super().__init__(samples, temperature, draws, coupling)
 
-    def _reparameterise(
-        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        indices = self._indices(probs, generator)
-        noise = Noise(self.temperature, self.draws, generator)
-        averaged = averaged_slope(logits, midpoint(indices, probs.detach()), indices, noise)
-        return indices, 2 * averaged - softmax_slope(logits, probs) / 2
+    def _slope(
+        self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        middle = midpoint(indices, probs.detach())
+        averaged = self._averaged_slope(logits, middle, indices, generator)
+        return 2 * averaged - softmax_slope(logits, probs) / 2

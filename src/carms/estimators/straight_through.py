@@ -35,7 +35,7 @@ class StraightThrough(HardSamples):
         tensor([[-0.1966,  0.1966]])
     """
 
-    def _reparameterise(
-        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        return self._indices(probs, generator), softmax_slope(logits, probs)
+    def _slope(
+        self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        return softmax_slope(logits, probs)

@@ -1,5 +1,7 @@
 """Estimators that draw hard samples first, independent or coupled."""
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -29,9 +31,26 @@ class HardSamples(Relaxation):
         super().__init__(samples)
         self.coupling = made
 
-    def _indices(self, probs: Tensor, generator: torch.Generator | None) -> Tensor:
-        """``[N, *batch, D]`` categories from ``probs [*batch, D, C]``."""
+    def _reparameterise(
+        self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
         if self.coupling is None:
-            return independent_samples(probs, self.samples, generator)
-        with torch.no_grad():
-            return self.coupling.sample_unchecked(probs, generator)
+            indices = independent_samples(probs, self.samples, generator)
+        else:
+            with torch.no_grad():
+                indices = self.coupling.sample_unchecked(probs, generator)
+        return indices, self._slope(logits, probs, indices, generator)
+
+    @abstractmethod
+    def _slope(
+        self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """Zeros that broadcast to ``[N, *batch, D, C]``, whose derivative with respect to the
+        logits is that which the samples are to have.
+
+        Args:
+            logits: ``[*batch, D, C]``.
+            probs: their softmax.
+            indices: ``[N, *batch, D]``, the samples.
+            generator: source of further noise.
+        """

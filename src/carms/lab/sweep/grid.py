@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from carms.estimators import find
-from carms.lab.data.datasets import NAMES
+from carms.lab.data.datasets import source_of
 from carms.lab.runs.settings import Settings
 
 __all__ = ["NAMED", "expand", "read_grid", "run_name"]
@@ -98,9 +98,7 @@ def expand(grid: dict[str, Any]) -> list[Settings]:
     ]
     for run in runs:
         run.make_estimator()
-    bad = sorted({run.dataset for run in runs} - set(NAMES))
-    if bad:
-        raise ValueError(f"there is no data set {', '.join(bad)}; there are {', '.join(NAMES)}")
+        source_of(run.dataset)
     if not runs:
         raise ValueError("the grid has no runs: a list in it is empty")
     # Numbers may be written in two ways, and some estimators have two names.
