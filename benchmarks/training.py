@@ -15,7 +15,18 @@ import torch
 from pages import put_table
 from timing import interleaved, print_table
 from training_picture import draw
-from training_results import TABLE, TIMES, add, at_time, curves, read, run_of, times, write
+from training_results import (
+    TABLE,
+    TIMES,
+    add,
+    at_time,
+    curves,
+    read,
+    run_of,
+    seeds_at_time,
+    times,
+    write,
+)
 
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
@@ -184,6 +195,32 @@ def show(budget: float, page: Path | None) -> None:
             put_table(page, network, [header, *([f"`{row[0]}`", *row[1:]] for row in rows)])
 
 
+def show_leads(budget: float, page: Path | None) -> None:
+    """Print leads over loorf at equal time, seed by seed, where each estimator has the best number
+    of samples of those with several seeds.
+    """
+    found = seeds_at_time("test_bound", budget)
+    found = {which: own for which, own in found.items() if len(own) > 1}
+    header = ["network", "estimator", "N", "lead over loorf", "its N", "ahead in"]
+    rows = []
+    for network in NETWORKS:
+        # Those with the highest mean come last, and stay.
+        ranked = sorted(found, key=lambda which: statistics.mean(found[which].values()))
+        best = {label: which for which in ranked for label in [which[1]] if which[0] == network}
+        reference = best.pop("loorf")
+        for label, which in best.items():
+            common = found[which].keys() & found[reference].keys()
+            leads = [found[which][seed] - found[reference][seed] for seed in common]
+            error = statistics.stdev(leads) / len(leads) ** 0.5
+            lead = f"{statistics.mean(leads):+.2f} +- {error:.2f}"
+            ahead = f"{sum(each > 0 for each in leads)} of {len(leads)} seeds"
+            rows.append([network, label, str(which[2]), lead, str(reference[2]), ahead])
+    title = "Test bound at equal time, each with its best N: mean and standard error"
+    print_table(title, header, rows)
+    if page:
+        put_table(page, "leads", [header, *([row[0], f"`{row[1]}`", *row[2:]] for row in rows)])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -204,6 +241,7 @@ def main() -> None:
         train(options.out, options.seeds, options.networks)
     if TABLE.exists() and TIMES.exists():
         show(options.budget, options.page)
+        show_leads(options.budget, options.page)
         if options.picture:
             draw(options.picture, NETWORKS, last=STEPS, first=2 * EVERY)
 

@@ -83,3 +83,17 @@ def at_time(curve: Curve, step_time: float, budget: float) -> float | None:
             low, high = (statistics.mean(curve[step]) for step in (before, after))
             return low + share * (high - low)
     return None
+
+
+def seeds_at_time(column: str, budget: float) -> dict[Line, dict[str, float]]:
+    """What ``at_time`` gives for each seed that reaches that time, by its number."""
+    relative = times()
+    by_run: dict[tuple[Line, str], Curve] = defaultdict(dict)
+    for row in read(TABLE):
+        by_run[line_of(row), row["seed"]][int(row["step"])] = [float(row[column])]
+    found: dict[Line, dict[str, float]] = defaultdict(dict)
+    for (which, seed), curve in by_run.items():
+        value = at_time(curve, relative[which], budget)
+        if value is not None:
+            found[which][seed] = value
+    return found
