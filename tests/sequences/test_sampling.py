@@ -222,6 +222,7 @@ def uniform_step(tokens, cache):
         ({"top_k": 0}, ValueError, "at least 1 token, got 0"),
         ({"top_p": 0.0}, ValueError, "above 0, got 0.0"),
         ({"eos": -1}, ValueError, r"token number or several, got \(-1,\)"),
+        ({"eos": 99}, ValueError, r"eos must be a token of the model, from 0 to \d+, got 99"),
         ({"step": lambda t, c: (torch.zeros(3), c)}, ValueError, r"rows = 8, got shape \[3\]"),
         ({"step": lambda t, c: (torch.zeros(8, 2).long(), c)}, TypeError, "got torch.int64"),
         ({"step": lambda t, c: (None, c)}, TypeError, "logits, got NoneType"),

@@ -264,7 +264,10 @@ LOGITS = torch.zeros(2, 4)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: subsets.make("karms", 2), ValueError, "'karms'; there are carms, carms-t, exact"),
+        (lambda: subsets.make("karms", 2), ValueError, "'karms'; did you mean carms or carms-t"),
+        (lambda: subsets.make("karl", 2), ValueError, "'karl'; there are carms, carms-t, exact"),
+        (lambda: subsets.sample(LOGITS, "loorf"), TypeError, "did you mean estimator='loorf'"),
+        (lambda: subsets.sample(LOGITS, subsets.make("loorf", 2)), TypeError, "is made already"),
         (lambda: subsets.make("loorf", 0), ValueError, "at least 1, got 0"),
         (lambda: subsets.make("loorf", 1.5), TypeError, "size must be a whole number, got 1.5"),
         (lambda: subsets.make("loorf", 2, samples=1), ValueError, "at least 2 samples, got"),
@@ -317,5 +320,5 @@ def test_errors(call, error, message):
 
 def test_a_draw_knows_its_maker():
     draw = subsets.sample(LOGITS, 2)
-    with pytest.raises(ValueError, match="made by carms"):
+    with pytest.raises(ValueError, match="cannot use a draw of carms"):
         subsets.make("loorf", 2).surrogate(draw, torch.zeros(8, 2))

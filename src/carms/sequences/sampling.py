@@ -103,6 +103,8 @@ def rollouts(
     _check(prompts, length, copula, epsilon, ends)
     check_function("step", step)
     check_flag("finish", finish)
+    if whole_number("samples", samples) < 2:
+        raise ValueError(f"rollouts need at least 2 samples, got {samples=}")
     source = COPULAS[copula](samples)
     shape = (len(prompts), source.samples, prompts.shape[1] + length)
     check_memory("rollouts", shape, 32, prompts.device)
@@ -139,6 +141,11 @@ def _run(
     for t in range(given, given + length):
         logits, cache = _check_step(step(tokens[:, :t], cache))
         probs = policy.probabilities(_check_logits(logits, tokens))
+        if t == given and len(last) and last.max() >= probs.shape[-1]:
+            raise ValueError(
+                f"eos must be a token of the model, from 0 to {probs.shape[-1] - 1}, got "
+                f"{int(last.max())}"
+            )
         choice = coder.choose(probs, uniform((rows,), generator, coder.dtype, prompts.device))
         if len(last):
             choice = choice.fill(ended, last[0])

@@ -130,4 +130,8 @@ def _once(
     name: str, size: int, samples: int, ordered: bool, options: dict[str, Any]
 ) -> SubsetEstimator:
     """An estimator for one call, in eval mode, since what it learns would be lost after it."""
+    if isinstance(size, SubsetEstimator):
+        raise TypeError(f"{size} is made already; call its own expectation, sample and surrogate")
+    if isinstance(size, str):
+        raise TypeError(f"size is the number of items; did you mean estimator={size!r}?")
     return make(name, size, samples=samples, ordered=ordered, **options).eval()
