@@ -1,7 +1,7 @@
 """How a comparison is shown, and what its rows are called."""
 
 import pytest
-from helpers import generator
+from helpers import RandomTable, dirichlet_probs, generator
 
 import carms
 from carms.comparison import Comparison, Measurement
@@ -11,6 +11,12 @@ COLUMNS = [
     *("bias", "evaluations", "milliseconds", "per_evaluation", "per_millisecond"),
     *("samples", "standard_error", "trained", "variance"),
 ]
+
+
+@pytest.fixture
+def problem():
+    probs = dirichlet_probs(1.0, 1, 3, seed=3, floor=0.05)
+    return RandomTable(1, 3, seed=1), probs.log()
 
 
 def test_the_table_as_text_dictionary_and_html(problem):

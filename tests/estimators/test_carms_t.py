@@ -224,14 +224,6 @@ def test_an_infinite_loss_is_not_the_fault_of_the_slopes():
     assert gradient.isnan().all()
 
 
-def test_no_second_derivative():
-    logits = logits_of(4, 2, 3)
-    value = carms.expectation(quadratic, logits, "carms-t", samples=4)
-    (gradient,) = torch.autograd.grad(value.sum(), logits, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
-
-
 def test_an_f_in_half_precision_has_a_backward_pass_of_its_own():
     logits = logits_of(40, 2, 3).float().detach().requires_grad_()
     weight = torch.randn(2, 3, generator=generator(1))

@@ -100,11 +100,9 @@ def rollouts(
     """
     policy = Policy(temperature, top_k, top_p)
     ends = _token_numbers(eos)
-    _check(prompts, length, copula, epsilon, ends)
+    _check(prompts, samples, length, copula, epsilon, ends)
     check_function("step", step)
     check_flag("finish", finish)
-    if whole_number("samples", samples) < 2:
-        raise ValueError(f"rollouts need at least 2 samples, got {samples=}")
     source = COPULAS[copula](samples)
     shape = (len(prompts), source.samples, prompts.shape[1] + length)
     check_memory("rollouts", shape, 32, prompts.device)
@@ -179,7 +177,12 @@ def _record(
 
 
 def _check(
-    prompts: object, length: int, copula: str, epsilon: float | None, ends: tuple[int, ...]
+    prompts: object,
+    samples: int,
+    length: int,
+    copula: str,
+    epsilon: float | None,
+    ends: tuple[int, ...],
 ) -> None:
     prompts = check_integers("prompts", prompts)
     if prompts.ndim != 2 or not len(prompts):
@@ -187,6 +190,8 @@ def _check(
             "prompts must be [P, t0], at least one prompt of t0 >= 0 tokens, got shape "
             f"{list(prompts.shape)}"
         )
+    if whole_number("samples", samples) < 2:
+        raise ValueError(f"rollouts need at least 2 samples, got {samples=}")
     if whole_number("length", length) < 1:
         raise ValueError(f"a rollout has at least 1 token, got length={length}")
     check_coupling(copula, epsilon)
