@@ -40,7 +40,7 @@ class Policy:
             raise ValueError(f"top_p is a probability above 0, got {self.top_p}")
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """``[rows, vocabulary]``, zero for tokens that are left out; not normalised."""
+        """``[..., vocabulary]``, zero for tokens that are left out; not normalised."""
         if self.temperature != 1:
             logits = logits.to(computing_dtype(logits.dtype)) / self.temperature
         probs = probabilities(logits)
@@ -51,6 +51,6 @@ class Policy:
             values, tokens = probs.sort(stable=True, dim=-1, descending=True)
             # Keep a token as long as those before it have less than this share together.
             ends = values.cumsum(-1)
-            spare = ends - values >= self.top_p * ends[:, -1:]
+            spare = ends - values >= self.top_p * ends[..., -1:]
             probs = probs.scatter(-1, tokens, values.masked_fill_(spare, 0))
         return probs
