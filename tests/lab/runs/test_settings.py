@@ -54,7 +54,7 @@ def test_what_goes_without_saying():
         (["--options", "colour=red"], "carms-s has no option colour"),
         (["--options", "epsilon"], "name=value, got 'epsilon'"),
         (["--options", "epsilon=0.1", "epsilon=0.2"], "an option is given twice: epsilon=0.1"),
-        (["--options", "samples=5"], "the number of samples is a setting of its own"),
+        (["--options", "samples=5"], "samples is a setting of its own"),
         (["--steps", "0"], "steps must be at least 1, got 0"),
     ],
 )

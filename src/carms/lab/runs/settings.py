@@ -97,7 +97,7 @@ class Settings:
         if len(set(names)) < len(names):
             raise ValueError(f"an option is given twice: {' '.join(self.options)}")
         if "samples" in names:
-            raise ValueError("the number of samples is a setting of its own, samples")
+            raise ValueError("samples is a setting of its own, and no option of the estimator")
 
     @property
     def shape(self) -> tuple[int, int]:
