@@ -22,6 +22,7 @@ SURFACES = {
     "copula": 4,
     "coupling": 6,
     "sequences": 4,
+    "subsets": 4,
     "default_epsilon": 1,
     "causal_lm": 1,
     "estimator_class": 1,

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.distributions import Bernoulli
 
 import carms
-from carms import sequences
+from carms import sequences, subsets
 from fuzz.arguments import FLOATS, Arguments
 from fuzz.functions import steps
 from fuzz.shapes import shape_of, variables_of
@@ -220,6 +220,34 @@ class Calls(Arguments):
             value = sequences.surrogate(rewards, log_probs, group)
             return [*found, (value, shape[:1], rewards.dtype)]
         return [*found, (sequences.pair_ratio(group), (*shape, shape[1]), torch.float64)]
+
+    def call_subsets(self):
+        name = self.either(subsets.available(), ("lorf", None, 3, ["loorf"], "carms-s"), 0.03)
+        logits = self.logits(self.pick((2, 5), (1, 4), (2, 3, 4), (0, 3), (2, 0, 3), (1, 12)))
+        given = {"size": self.whole(1, 2, 3), "samples": self.samples()}
+        choices = {
+            "ordered": lambda: self.either((True, False), (None, "no", 0)),
+            "epsilon": lambda: self.real(0.1, None, 1.0),
+            "temperature": lambda: self.real(1.0, 0.5, 3),
+            "neighbours": lambda: self.whole(1, 2),
+            "generator": self.generator,
+        }
+        given |= {name: choose() for name, choose in choices.items() if self.maybe(0.15)}
+        self.say(estimator=name, logits=logits, **given)
+
+        def f(z):
+            return z.double().cos().sum(-1)
+
+        if self.maybe(0.5):
+            value = subsets.expectation(f, logits, estimator=name, **given)
+        else:
+            draw = subsets.sample(logits, estimator=name, **given)
+            value = subsets.surrogate(draw, f(draw.z))
+        found = [(value, logits.shape[:-1], torch.float64)]
+        if logits.requires_grad and value.requires_grad:
+            (gradient,) = torch.autograd.grad(value.sum(), logits)
+            found.append((gradient, logits.shape, logits.dtype))
+        return found
 
     def call_default_epsilon(self):
         samples = self.whole(2, 8, chance=0.7)
