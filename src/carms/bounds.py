@@ -10,7 +10,7 @@ from carms.core.checks.options import check_choice, check_flag, whole_number
 from carms.core.checks.samples import check_values
 from carms.core.checks.tensors import check_function, check_memory
 from carms.core.dtypes import computing_dtype, plain_numerics
-from carms.core.surrogate import first_derivative_only, zeros_with_gradient_of
+from carms.core.surrogate import put_scores
 from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Objective, evaluate
 from carms.estimators.reinforce import Reinforce
@@ -77,22 +77,20 @@ def importance_bound(
     with plain_numerics(own_logits):
         wide = values.detach().to(computing_dtype(values.dtype))
         gain = wide.logsumexp(0) - math.log(samples) - _baselines(wide, estimator)
-    wide_logits = first_derivative_only(own_logits.to(computing_dtype(own_logits.dtype)))
-    log_probs = wide_logits.log_softmax(-1).gather(-1, draw.indices.movedim(0, -1))
-    zeros = zeros_with_gradient_of(log_probs.sum(-2).movedim(-1, 0))
-    return bound + (gain.to(zeros.dtype) * zeros).sum(0).to(bound.dtype)
+    return put_scores(bound, own_logits, draw.indices, gain.unsqueeze(-1))
 
 
-def _baselines(log_w: Tensor, estimator: str) -> Tensor | float:
+def _baselines(log_w: Tensor, estimator: str) -> Tensor:
     """Baseline ``[N, *batch]`` of each sample, made of the other samples."""
     count = len(log_w)
     if estimator == "reinforce":
-        return 0.0
+        return torch.zeros_like(log_w)
     same = torch.eye(count, dtype=torch.bool, device=log_w.device)
     same = same.view(count, count, *[1] * (log_w.ndim - 1))
     if estimator == "leave-one-out":
         others = log_w.masked_fill(same, -torch.inf)
         return others.logsumexp(1) - math.log(count - 1)
-    # Not the sum of all less the sample's own: of a sample that is far off, rounding would be left.
+    # Summed over the others, not subtracted from the sum of all: where one log weight is far from
+    # the rest, the difference would be rounding error.
     geometric = (log_w / (count - 1)).masked_fill(same, 0).sum(1)
     return torch.where(same, geometric.unsqueeze(1), log_w).logsumexp(1) - math.log(count)

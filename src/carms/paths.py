@@ -12,16 +12,10 @@ from carms.core.checks.options import check_flag
 from carms.core.checks.samples import check_values
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.means import less_mean
-from carms.core.softmax import log_softmax
-from carms.core.surrogate import (
-    first_derivative_only,
-    with_gradient_of,
-    zeros_with_gradient_of,
-)
+from carms.core.surrogate import put_scores, with_gradient_of
 from carms.core.variables import Distribution, Variables, probabilities
-from carms.estimators import Estimator, Name, available, make
+from carms.estimators import Estimator, Name, available, find
 from carms.estimators.base import Draw
-from carms.estimators.families.score_function import ScoreFunction
 from carms.expectations import resolve
 from carms.sampling.independent import independent_samples
 
@@ -65,13 +59,12 @@ class Paths:
         **options: Any,
     ) -> None:
         made = resolve(estimator, samples, options)
-        if not _compares_samples(made):
-            suitable = [name for name in available() if _compares_samples(make(name, samples=4))]
+        if not made.balanced:
+            suitable = [name for name in available() if find(name).balanced]
             raise ValueError(
                 "the estimator of paths must compare its samples with each other, as "
                 f"{', '.join(suitable)} do, got {estimator}"
             )
-        assert isinstance(made, ScoreFunction)
         self.samples = made.samples
         self._estimator = made
         self._generator = generator
@@ -157,13 +150,9 @@ class Paths:
         with plain_numerics(logits):
             wide = values.to(computing_dtype(values.dtype))
             weights = (less_mean(wide) / (self.samples - 1)).unsqueeze(-1)
-        wide_logits = first_derivative_only(logits.to(computing_dtype(logits.dtype)))
-        picked = log_softmax(wide_logits).gather(-1, draw.indices.unsqueeze(-1)).squeeze(-1)
-        return (zeros_with_gradient_of(picked) * weights.to(picked.dtype)).sum((0, -1))
+        # Every path is one sample from logits of its own.
+        indices, weights = draw.indices.unsqueeze(0), weights.unsqueeze(0)
+        return put_scores(torch.zeros_like(values), logits, indices, weights).sum(0)
 
     def __repr__(self) -> str:
         return f"Paths(samples={self.samples}, estimator={self._estimator})"
-
-
-def _compares_samples(estimator: Estimator) -> bool:
-    return isinstance(estimator, ScoreFunction) and estimator.balanced

@@ -40,3 +40,10 @@ def test_signatures_do_not_spell_out_all_names(function):
 @pytest.mark.parametrize("name", [name for name in carms.available() if name != "exact"])
 def test_the_default_number_of_samples_is_that_of_expectation(name):
     assert carms.make(name).samples == 8
+
+
+def test_draws_can_be_compared():
+    estimator = carms.make("loorf", samples=4)
+    first, second = (estimator.sample(torch.zeros(2, 3)) for _ in range(2))
+    assert first == first
+    assert first != second

@@ -50,3 +50,17 @@ def test_f_may_be_more_precise_than_the_logits(name, categories):
     value, gradient = results(name, lambda z: quadratic(z).double(), logits)
     assert value.dtype == torch.float64
     assert gradient.dtype == torch.float32
+
+
+def test_values_near_the_end_of_half_precision(name, categories):
+    logits = logits_of(20, 2, categories, dtype=torch.float32)
+    weight = torch.linspace(-29_000, 29_000, categories)
+
+    def values(z, dtype):
+        return (z * weight).sum((-2, -1)).to(dtype)
+
+    half, single = (
+        results(name, lambda z, d=d: values(z, d), logits)[1]
+        for d in (torch.float16, torch.float32)
+    )
+    torch.testing.assert_close(half, single, rtol=0.01, atol=0.01 * single.abs().max().item())

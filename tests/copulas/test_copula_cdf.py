@@ -115,3 +115,10 @@ def test_cdf_beyond_the_unit_interval_and_in_half_precision(copula):
     assert found.dtype == torch.float16
     expected = copula.cdf(a.double().clamp(0, 1), b.double())
     torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-6)
+
+
+@each_copula
+def test_cdf_in_single_precision_has_its_digits(copula):
+    a = torch.tensor([1e-3, 1e-2, 0.3])
+    precise = copula.cdf(a.double(), a.double())
+    torch.testing.assert_close(copula.cdf(a, a).double(), precise, rtol=1e-6, atol=1e-16)

@@ -162,3 +162,24 @@ def test_teaching_is_the_slope_of_the_squared_gradient_of_an_example(name):
     # The gradient is linear in the scale, so that the difference of squares is exact.
     slope = (square(0.75) - square(0.25)) / 0.5
     assert estimator.scale.grad.item() == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["double-cv", "rodeo"])
+def test_slopes_that_are_not_finite_are_refused(name):
+    estimator = carms.make(name, samples=4)
+    with pytest.raises(ValueError, match="needs finite slopes of f at its samples"):
+        estimator.expectation(lambda z: (1 - z).sqrt().sum((-2, -1)), logits_of(5, 2, 3))
+    assert all(p.grad is None for p in estimator.parameters())
+
+
+@pytest.mark.parametrize("name", ["double-cv", "rodeo"])
+def test_slopes_of_impossible_categories_do_not_matter(name):
+    logits = logits_of(5, 2, 3).detach()
+    logits[..., 2] = -torch.inf
+    logits.requires_grad_()
+
+    def f(z):
+        return curved(z) + z[..., 2].sqrt().sum(-1)
+
+    carms.make(name, samples=4).expectation(f, logits).sum().backward()
+    assert logits.grad.isfinite().all()

@@ -94,3 +94,16 @@ def test_a_draw_is_never_part_of_its_own_baseline():
     )
     assert torch.equal(first, second)
     assert first.abs().sum() > 0
+
+
+def test_a_transform_neither_fails_nor_is_remembered():
+    estimator = carms.make("reinforce", samples=4, baseline="running-mean")
+    before = {key: value.clone() for key, value in estimator.state_dict().items()}
+    logits = logits_of(3, 2, 3).detach()
+
+    def value(x):
+        return estimator.expectation(lambda z: z[..., 0].sum(-1), x, generator()).sum()
+
+    found = torch.func.grad(value)(logits)
+    assert found.isfinite().all()
+    assert all(torch.equal(before[key], now) for key, now in estimator.state_dict().items())

@@ -222,3 +222,10 @@ def test_bad_log_probs():
     group = draw(MODELS["table"](), 3)
     with pytest.raises(ValueError, match=r"\[3, 4\], got shape \[3, 4, 3\]"):
         surrogate(torch.zeros(3, 4), torch.zeros(3, 4, 3), group)
+
+
+def test_advantages_can_be_mapped():
+    ratio = torch.ones(2, 3, 3, dtype=torch.float64)
+    rewards = torch.randn(5, 2, 3, generator=generator())
+    mapped = torch.func.vmap(lambda each: advantages(each, ratio))(rewards)
+    torch.testing.assert_close(mapped, torch.stack([advantages(r, ratio) for r in rewards]))

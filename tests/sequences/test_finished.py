@@ -151,3 +151,13 @@ def test_tokens_that_are_none():
         places(torch.zeros(2, 7), torch.tensor([3, -100]))
     with pytest.raises(TypeError, match=r"logits must be floating point, got torch.int64"):
         places(torch.zeros(2, 7, dtype=torch.long), torch.tensor([3, 1]))
+
+
+def test_lists_are_refused():
+    tokens = torch.tensor([[[0], [1]]])
+    with pytest.raises(TypeError, match="logits must be a tensor, got list"):
+        places([[0.0, 1.0]], tokens)
+    with pytest.raises(TypeError, match="tokens must be a tensor of integers, got list"):
+        ratios([[[0], [1]]], tokens, tokens)
+    with pytest.raises(TypeError, match="below must be a tensor, got float"):
+        ratios(tokens, 0.0, tokens)

@@ -88,3 +88,48 @@ def test_a_draw_of_another_estimator_is_refused_by_name():
 def test_a_name_that_is_not_there():
     with pytest.raises(ValueError, match="unknown estimator of subsets 'lorf'; did you mean loorf"):
         subsets.make("lorf", 2)
+
+
+@pytest.mark.parametrize("name", [n for n in subsets.available() if n != "carms-t"])
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_forward_mode_is_the_backward_mode(name):
+    weight, direction = (
+        torch.arange(4.0).double(),
+        torch.randn(2, 4, generator=generator(1)).double(),
+    )
+
+    def value(logits):
+        call = {"estimator": name, "generator": generator(2)}
+        return subsets.expectation(lambda z: (z * weight).sum(-1).square(), logits, 2, **call).sum()
+
+    _, tangent = torch.func.jvp(value, (LOGITS,), (direction,))
+    gradient = torch.func.grad(value)(LOGITS)
+    torch.testing.assert_close(tangent, (gradient * direction).sum())
+
+
+def test_slopes_that_are_not_finite_are_refused_and_not_remembered():
+    estimator, logits = subsets.make("carms-t", 2), LOGITS[0].clone().requires_grad_()
+    with pytest.raises(ValueError, match="needs finite slopes of f at its samples"):
+        estimator.expectation(lambda z: z.sqrt().sum(-1), logits)
+    assert not estimator.past.total.any()
+
+
+def test_slopes_of_items_that_are_never_chosen_do_not_matter():
+    logits = torch.tensor([0.0, 1.0, 2.0, -torch.inf], requires_grad=True)
+
+    def f(z):  # its slope at the last item is infinite
+        return z[..., :3].sin().sum(-1) + z[..., 3].sqrt()
+
+    subsets.expectation(f, logits, 2, estimator="carms-t").backward()
+    assert logits.grad.isfinite().all()
+
+
+def test_an_estimator_can_be_called():
+    estimator = subsets.make("loorf", 2)
+    found = estimator(lambda z: z[..., 0], LOGITS, generator())
+    assert torch.equal(found, estimator.expectation(lambda z: z[..., 0], LOGITS, generator()))
+
+
+def test_enumeration_checks_the_samples_that_it_ignores():
+    with pytest.raises(TypeError, match="samples"):
+        subsets.make("exact", 2, samples="many")

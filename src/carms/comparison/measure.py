@@ -162,5 +162,5 @@ class _Run:
 
 def _now(device: torch.device) -> float:
     if device.type != "cpu":
-        torch.accelerator.synchronize()
+        torch.accelerator.synchronize(device)
     return time.perf_counter()

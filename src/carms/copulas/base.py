@@ -16,7 +16,7 @@ from carms.core.checks.tensors import (
     check_place,
     check_shape,
 )
-from carms.core.dtypes import computing_dtype
+from carms.core.dtypes import computing_dtype, precise_dtype
 from carms.core.pairs import take_pairs
 from carms.core.random import inside_unit_interval, uniform
 
@@ -114,8 +114,6 @@ class Copula(ABC):
             b: the same, of a shape that broadcasts with that of ``a``.
         """
         for name, each in (("a", a), ("b", b)):
-            if not isinstance(each, Tensor):
-                raise TypeError(f"{name} must be a tensor, got {type(each).__name__}")
             check_floats(name, each)
         check_place("b", b, "a is", a)
         check_broadcast("a", a, "b", b)
@@ -123,7 +121,7 @@ class Copula(ABC):
 
     def cdf_unchecked(self, a: Tensor, b: Tensor) -> Tensor:
         """``cdf`` for tensors that are known to be good."""
-        wide = [x.to(computing_dtype(x.dtype)).clamp(0, 1) for x in (a, b)]
+        wide = [x.to(precise_dtype(x.device)).clamp(0, 1) for x in (a, b)]
         found = self.joint(*[self.coordinate(x) for x in wide])
         return found.to(torch.promote_types(a.dtype, b.dtype))
 

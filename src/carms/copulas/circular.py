@@ -107,7 +107,7 @@ class Circular(Copula):
 
         The density is N/(N-1), less a dent on the short way and, where there is a rest, one on the
         long way. No two nearly equal numbers are subtracted, so no digits are lost however short
-        the intervals are.
+        the intervals are. ``gap`` and ``longer`` are overwritten.
         """
         count = self.samples
         # The dent on the long way never reaches across the longer interval.

@@ -6,7 +6,10 @@ __all__ = ["integer_power"]
 
 
 def integer_power(base: Tensor, exponent: int, in_place: bool = False) -> Tensor:
-    """``base^exponent`` from squares and cubes, since ``torch.pow`` is fast only for 2 and 3."""
+    """``base^exponent`` from squares and cubes, since ``torch.pow`` is fast only for 2 and 3.
+
+    With ``in_place``, ``base`` is overwritten.
+    """
     if exponent == 1:
         return base
     for factor in (3, 2):

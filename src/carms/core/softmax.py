@@ -4,7 +4,7 @@ from torch import Tensor
 
 from carms.core.dtypes import precise_dtype
 
-__all__ = ["log_softmax", "normalised", "softmax"]
+__all__ = ["log_softmax", "normalised", "softmax", "through_softmax"]
 
 # For many rows that are this short, softmax along a leading dimension is many times faster, copies
 # included.
@@ -30,6 +30,13 @@ def normalised(probs: Tensor) -> Tensor:
     """Probabilities that add up to one in double precision."""
     wide = probs.to(precise_dtype(probs.device))
     return wide / wide.sum(-1, keepdim=True)
+
+
+def through_softmax(probs: Tensor, slopes: Tensor) -> Tensor:
+    """Slopes with respect to logits from those with respect to their softmax: ``(diag(p) - p p^T)
+    h``.
+    """
+    return probs * (slopes - (probs * slopes).sum(-1, keepdim=True))
 
 
 def _is_better_along_the_rows(logits: Tensor) -> bool:

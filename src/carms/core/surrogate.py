@@ -6,10 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.core.dtypes import computing_dtype
+from carms.core.softmax import log_softmax
+
 __all__ = [
     "after_backward",
     "first_derivative_only",
     "put_gradient",
+    "put_scores",
     "with_gradient_of",
     "zeros_with_gradient_of",
 ]
@@ -39,9 +43,28 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
 
 
+def put_scores(
+    value: Tensor, logits: Tensor, indices: Tensor, weights: Tensor, *, balanced: bool = False
+) -> Tensor:
+    """``value [*batch]``, whose backward pass also puts ``sum_n w_n d log p(z_n)`` on the logits.
+
+    Args:
+        value: what to return.
+        logits: ``[*batch, D, C]``.
+        indices: ``[N, *batch, D]``, the samples ``z``.
+        weights: ``w``, ``[N, *batch, D]`` or ``[N, *batch, 1]``.
+        balanced: whether the weights add up to zero over n, so that the normaliser drops out.
+    """
+    wide = first_derivative_only(logits.to(computing_dtype(logits.dtype)))
+    scores = wide if balanced else log_softmax(wide)
+    zeros = zeros_with_gradient_of(scores.gather(-1, indices.movedim(0, -1)))
+    term = (zeros * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
+    return value + term.to(value.dtype)
+
+
 def first_derivative_only(values: Tensor) -> Tensor:
-    """A view of ``values`` whose gradient cannot be differentiated again: an estimate of a gradient
-    does not contain what its derivative would be.
+    """A view of ``values`` whose gradient refuses to be differentiated again: the derivative of an
+    estimated gradient does not estimate the second derivative.
     """
     view = values.view_as(values)
     if view.requires_grad and not torch.compiler.is_compiling():
@@ -58,7 +81,7 @@ def _refuse_second(gradient: Tensor, values: Tensor) -> Tensor:
 
 
 class _Once(torch.autograd.Function):
-    """The gradient of values, which depends on them in a way that nobody knows."""
+    """Pass a gradient on, and raise an error if it is differentiated."""
 
     generate_vmap_rule = True
 
@@ -87,4 +110,13 @@ def after_backward(value: Tensor, action: Callable[[], None]) -> None:
         action()
     elif value.requires_grad:
         engine = torch.autograd.Variable._execution_engine
-        value.register_hook(lambda _: engine.queue_callback(action))
+        value.register_hook(lambda _: engine.queue_callback(lambda: _attempt(action)))
+
+
+def _attempt(action: Callable[[], None]) -> None:
+    """Call ``action``, unless a transform of torch.func refuses it, since these allow no memory."""
+    try:
+        action()
+    except RuntimeError as error:
+        if "captured" not in str(error) and "vmap" not in str(error):
+            raise

@@ -21,7 +21,7 @@ Group: TypeAlias = "Tensor | Categorical | OneHotCategorical | Bernoulli | Indep
 Distribution: TypeAlias = "Group | tuple[Group, ...]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variables:
     """Categorical variables as logits ``[*batch, D, C]``.
 

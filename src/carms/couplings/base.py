@@ -82,7 +82,8 @@ class Coupling(ABC):
         lift[..., first, second] = mixed_lift(of_all, self.epsilon).movedim(0, -1)
         # Where a probability is zero, a lift is 0 / 0.
         table = torch.where(product > 0, product * (lift + lift.mT), 0)
-        return table + torch.diag_embed(p - table.sum(-1))
+        table = table + torch.diag_embed(p - table.sum(-1))
+        return table.clamp_min_(0)  # rounding must not make a probability of zero negative
 
     def pair_ratio(self, probs: Tensor, indices: Tensor) -> Tensor:
         """``p_i p_j / P(i, j)`` for the drawn pairs.

@@ -49,10 +49,6 @@ class InverseCDF(Coupling):
             orderings = "given" if copula.hole is None else "all"
         self.orderings = orderings
 
-    def pmf(self, probs: Tensor) -> Tensor:
-        # Rounding must not make a probability of zero negative.
-        return super().pmf(probs).clamp_min_(0)
-
     def _check_reachable(self, categories: int) -> None:
         hole = self.copula.hole
         if hole is None or self.epsilon > 0 or self.orderings == "all":

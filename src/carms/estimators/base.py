@@ -32,7 +32,7 @@ else:
     Memory = TypeVar("Memory")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draw(Generic[Memory]):
     """Samples on which ``f`` is to be evaluated.
 
@@ -94,6 +94,8 @@ class Estimator(torch.nn.Module, ABC):
             the gradient does; otherwise only its expectation does.
         centred: whether a constant added to ``f`` drops out of every gradient, as long as nothing
             is learned; otherwise it does so only on average.
+        balanced: whether the gradient weighs the scores of the samples, and the weights of each
+            variable add up to zero: the samples are compared with each other.
         no_terms: why it does not take ``terms``; empty if it does.
     """
 
@@ -110,6 +112,7 @@ class Estimator(torch.nn.Module, ABC):
     least_samples: int = 1
     sums_to_zero: bool = True
     centred: bool = True
+    balanced: bool = False
     no_terms: str = ""
 
     def __init__(self, samples: int = 8) -> None:

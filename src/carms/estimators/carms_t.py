@@ -20,7 +20,7 @@ from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past
 from carms.estimators.families.neighbours import change_one
 from carms.estimators.families.relaxation import check_dependence
-from carms.estimators.families.slopes import leaf, slope, wants_gradient
+from carms.estimators.families.slopes import finite_slopes, leaf, slope, wants_gradient
 from carms.estimators.families.trapezoid import Memory, base_and_terms, sources
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
@@ -185,7 +185,7 @@ class CarmsT(Estimator):
             origins = sources(indices, self.base, self.neighbours)
             changed = change_one(probs, origins, generator)
             weights = self._weights(changed.accepted.to(probs.dtype))
-            reach, past = changed.reach.to(probs.dtype), self.past.of(probs)
+            reach, past = changed.reach.to(probs.dtype), self.past.recall(probs)
             memory = Memory(probs, ratio, weights, reach, past)
             return torch.cat((indices, changed.indices)), memory
 
@@ -215,15 +215,7 @@ class CarmsT(Estimator):
             slopes: ``[N, *batch, D, C]``, derivatives of the values.
         """
         probs = memory.probs
-        z, slopes = z.to(probs.dtype), slopes.to(probs.dtype)
-        if holds(lambda: not math.isfinite(slopes.sum())):
-            # Slopes at categories of probability zero are ignored.
-            slopes = torch.where(probs > 0, slopes, 0)
-            if not slopes.isfinite().all():
-                raise ValueError(
-                    f"{self} needs finite slopes of f at its samples, got NaN or infinite ones; "
-                    "loorf and carms-s take any f"
-                )
+        z, slopes = z.to(probs.dtype), finite_slopes(self, slopes.to(probs.dtype), probs > 0)
         return self.past.combine(*base_and_terms(memory, z, values, slopes), memory.past)
 
 

@@ -5,10 +5,11 @@ from torch import Tensor
 
 from carms.core.checks.options import real_number
 from carms.core.means import less_mean
+from carms.core.softmax import through_softmax
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import WithProbs, samples_with_slopes, slope
+from carms.estimators.families.slopes import WithProbs, finite_slopes, samples_with_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["DoubleCV"]
@@ -52,12 +53,12 @@ class DoubleCV(ControlVariate):
     def _gradient(self, draw: Draw[WithProbs], fz: Tensor) -> Tensor:
         assert draw.differentiable is not None
         slopes = slope(self, fz, draw.differentiable)
+        slopes = finite_slopes(self, slopes, draw.memory.probs > 0)
         probs, z = draw.memory.probs, draw.differentiable.detach()
         score, scale = z - probs, self.scale.to(probs)
         others = (slopes.sum(0) - slopes) / (self.samples - 1)
         centred = less_mean(fz.detach()).to(z.dtype)
         signal = centred - scale * (others * score).sum((-2, -1))
         signal = (signal - signal.mean(0))[..., None, None]
-        mean = slopes.mean(0)
-        exact = probs * (mean - (probs * mean).sum(-1, keepdim=True))
+        exact = through_softmax(probs, slopes.mean(0))
         return (signal * score).sum(0) / (self.samples - 1) + scale * exact

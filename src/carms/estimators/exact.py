@@ -81,5 +81,6 @@ class Exact(Estimator):
         chosen = probs.expand(*grid.shape, -1).gather(-1, grid.unsqueeze(-1))
         weights = chosen.squeeze(-1).prod(-1)
         # A constant cancels in the gradient; subtract one before it is rounded.
-        likeliest = fz.detach().gather(0, weights.detach().argmax(0, keepdim=True))
-        return (likeliest[0] + (weights * (fz - likeliest)).sum(0)).to(fz.dtype)
+        wide = fz.to(probs.dtype)
+        likeliest = wide.detach().gather(0, weights.detach().argmax(0, keepdim=True))
+        return (likeliest[0] + (weights * (wide - likeliest)).sum(0)).to(fz.dtype)

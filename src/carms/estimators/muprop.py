@@ -7,6 +7,7 @@ from torch import Tensor
 
 from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot
+from carms.core.softmax import through_softmax
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
@@ -76,7 +77,7 @@ class MuProp(ControlVariate):
             p = mean[0]
             score = hard - p
             rest = (fz[1:] - fz[0] - (slopes * score).sum((-2, -1)))[..., None, None]
-            exact = p * (slopes[0] - (p * slopes[0]).sum(-1, keepdim=True))
+            exact = through_softmax(p, slopes[0])
             return (rest * score).mean(0) + exact
 
     def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:

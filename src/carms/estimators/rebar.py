@@ -7,7 +7,6 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number, real_number
 from carms.core.checks.tensors import holds
-from carms.core.dtypes import computing_dtype
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
@@ -83,8 +82,7 @@ class Rebar(ControlVariate):
 
     def _gradient(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:
         relaxation = draw.memory
-        dtype = torch.promote_types(computing_dtype(fz.dtype), relaxation.hard.dtype)
-        hard, soft = fz.to(dtype).chunk(2)
+        hard, soft = fz.to(torch.promote_types(fz.dtype, relaxation.hard.dtype)).chunk(2)
         slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
         self._warn_of_jumps(soft.detach(), slopes.detach())
         scale = self.scale.to(hard)

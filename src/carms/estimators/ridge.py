@@ -9,7 +9,7 @@ from carms.core.checks.options import positive_number
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.means import less_mean
-from carms.core.softmax import normalised
+from carms.core.softmax import normalised, through_softmax
 from carms.core.surrogate import after_backward, put_gradient
 from carms.estimators.base import Draw
 from carms.estimators.families.cross_fit import Past
@@ -78,7 +78,7 @@ class Ridge(Drawing):
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         shape = (*probs.shape[:-2], self.samples, self.samples)
         check_memory("regressions on samples", shape, 16, probs.device)
-        memory = Memory(probs, self.past.of(probs))
+        memory = Memory(probs, self.past.recall(probs))
         return independent_samples(probs, self.samples, generator), memory
 
     def with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
@@ -109,7 +109,7 @@ class Ridge(Drawing):
         residual, coefficient = leave_one_out(features @ features.mT, self._penalty(probs), values)
         explained = values - residual + residual.mean(-2, keepdim=True)
         slope = weigh(coefficient)
-        exact = probs * (slope - (probs * slope).sum(-1, keepdim=True))
+        exact = through_softmax(probs, slope)
         change = exact - weigh(explained) / (self.samples - 1)
         return self.past.combine(plain, [change], memory.past)
 

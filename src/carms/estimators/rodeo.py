@@ -8,7 +8,7 @@ from carms.core.means import less_mean
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import WithProbs, samples_with_slopes, slope
+from carms.estimators.families.slopes import WithProbs, finite_slopes, samples_with_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["Rodeo"]
@@ -62,6 +62,7 @@ class Rodeo(ControlVariate):
     def _gradient(self, draw: Draw[WithProbs], fz: Tensor) -> Tensor:
         assert draw.differentiable is not None
         slopes = slope(self, fz, draw.differentiable)
+        slopes = finite_slopes(self, slopes, draw.memory.probs > 0)
         probs, z, f = draw.memory.probs, draw.differentiable.detach(), fz.detach().to(slopes.dtype)
         if not probs.shape[-2]:
             return torch.zeros_like(probs)

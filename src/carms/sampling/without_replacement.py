@@ -20,10 +20,9 @@ def first_different(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draw what ``stochastic_beam_search`` draws, faster where configurations hardly repeat.
 
-    The first different ones of a sequence of independent samples are a draw without replacement. So
-    each place is drawn again until it differs from all places before it. A place before it may
-    change meanwhile, but only because its value is also held by a place still further ahead: no
-    sample is refused for a value that does not stay.
+    Independent samples, each drawn again until it differs from all places before it, are a draw
+    without replacement. All repeated places are drawn again at once. No sample is refused wrongly:
+    if the place that it equals is drawn again too, both equal a place still further ahead.
     """
     probs = log_probs.exp()
     found = independent_samples(probs, count, generator)

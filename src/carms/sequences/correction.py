@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from carms.core.checks.tensors import check_floats, check_place
+from carms.core.checks.tensors import check_floats, check_place, holds
 from carms.core.dtypes import precise_dtype
 from carms.core.surrogate import first_derivative_only, zeros_with_gradient_of
 from carms.sequences.circular_ratio import circular_ratio, prefix_ratios
@@ -151,19 +151,17 @@ def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
 
 
 def _check_numbers(
-    name: str, given: object, shape: list[int], like: Tensor, hint: str = ""
+    name: str, value: object, shape: list[int], like: Tensor, hint: str = ""
 ) -> None:
     """Raise unless there is a finite number for each rollout, or for each of its tokens."""
     layout, unit = ("[P, N, length]", "token") if len(shape) == 3 else ("[P, N]", "rollout")
-    if not isinstance(given, Tensor):
-        raise TypeError(f"{name} must be a tensor {layout} = {shape}, got {type(given).__name__}")
-    check_floats(name, given)
+    given = check_floats(name, value, f"{layout} = {shape}")
     if list(given.shape) != shape:
         raise ValueError(
             f"{name} must be one number per {unit}, {layout} = {shape}, got shape "
             f"{list(given.shape)}{hint}"
         )
     check_place(name, given, "the rollouts are", like)
-    if not given.isfinite().all():
+    if holds(lambda: not given.isfinite().all()):
         bad = int((~given.isfinite()).sum())
         raise ValueError(f"{bad} of {given.numel()} {name} are NaN or infinite")

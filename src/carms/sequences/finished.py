@@ -166,13 +166,18 @@ def drift(probability: Tensor, reported: Tensor, mask: Tensor | None = None) -> 
 
 
 def _check_shapes(tokens: Tensor, **given: Tensor | None) -> None:
+    check_integers("tokens", tokens)
     if tokens.ndim != 3 or tokens.shape[1] < 2 or not tokens.numel():
         raise ValueError(
             "tokens must be [P, N, length], at least 2 rollouts of each prompt, got shape "
             f"{list(tokens.shape)}"
         )
     for name, values in given.items():
-        if values is not None and values.shape != tokens.shape:
+        if values is None:
+            continue
+        if not isinstance(values, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(values).__name__}")
+        if values.shape != tokens.shape:
             raise ValueError(
                 f"{name} must be one per token, [P, N, length] = {list(tokens.shape)}, got shape "
                 f"{list(values.shape)}"

@@ -11,7 +11,7 @@ from carms.sequences.pieces import Pieces
 __all__ = ["Rollouts"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rollouts:
     """``N`` rollouts for each of ``P`` prompts, and the interval of [0, 1) that each one owns.
 

@@ -59,7 +59,7 @@ class CoupledRLOOTrainer(RLOOTrainer):  # type: ignore[misc]
             # Without dropout: all completions of a prompt are drawn from one policy.
             model.eval()
             group = rollouts(
-                causal_lm(model, _padded(prompts, 0, ones=True).to(device)),
+                causal_lm(model, _padded([torch.ones_like(ids) for ids in prompts], 0).to(device)),
                 _padded(prompts, self._tokenizer.pad_token_id).to(device),
                 self.num_generations,
                 self.max_completion_length,
@@ -90,8 +90,7 @@ class CoupledRLOOTrainer(RLOOTrainer):  # type: ignore[misc]
         return output
 
 
-def _padded(prompts: list[Tensor], value: int, ones: bool = False) -> Tensor:
-    rows = [torch.ones_like(ids) for ids in prompts] if ones else prompts
+def _padded(rows: list[Tensor], value: int) -> Tensor:
     return pad_sequence(rows, batch_first=True, padding_value=value, padding_side="left")
 
 

@@ -21,7 +21,7 @@ from carms.subsets.score import score
 __all__ = ["Draw", "ScoreFunction", "SubsetEstimator", "indicator", "race"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draw:
     """Subsets or rankings on which ``f`` is to be evaluated.
 
@@ -108,6 +108,10 @@ class SubsetEstimator(torch.nn.Module, ABC):
         draw = self.sample(logits, generator)
         return self.surrogate(draw, f(draw.z))
 
+    def forward(self, *arguments: Any, **options: Any) -> Tensor:
+        """Do what ``expectation`` does, so that an estimator can be called like any module."""
+        return self.expectation(*arguments, **options)
+
     def sample(self, logits: Tensor, generator: torch.Generator | None = None) -> Draw:
         """Draw the points at which to evaluate ``f``: the first half of ``expectation``."""
         _check_logits(logits, self.size)
@@ -151,7 +155,7 @@ class ScoreFunction(SubsetEstimator):
 
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         value = self.value(draw, fz)
-        if not torch.is_grad_enabled() or not draw.logits.requires_grad:
+        if not torch.is_grad_enabled():
             return value
         with plain_numerics(fz):
             wide = draw.logits.detach().to(precise_dtype(fz.device))
@@ -187,10 +191,8 @@ def race(logits: Tensor, size: int, generator: torch.Generator | None) -> Tensor
     return perturbed(logits, times).topk(size, -1).indices
 
 
-def _check_logits(logits: object, size: int) -> None:
-    if not isinstance(logits, Tensor):
-        raise TypeError(f"logits must be a tensor [*batch, n], got {type(logits).__name__}")
-    check_floats("logits", logits)
+def _check_logits(given: object, size: int) -> None:
+    logits = check_floats("logits", given, "[*batch, n]")
     if logits.ndim < 1 or not logits.shape[-1]:
         raise ValueError(
             f"logits must be [*batch, n], one for each of n items, got shape {list(logits.shape)}"

@@ -10,7 +10,7 @@ from carms.core.dtypes import plain_numerics, precise_dtype
 from carms.core.surrogate import after_backward, put_gradient
 from carms.core.transforms import no_transforms
 from carms.estimators.families.cross_fit import Past
-from carms.estimators.families.slopes import slope, wants_gradient
+from carms.estimators.families.slopes import finite_slopes, slope, wants_gradient
 from carms.sampling.independent import independent_samples
 from carms.subsets.base import Draw, SubsetEstimator, indicator
 from carms.subsets.carms import Carms
@@ -104,7 +104,7 @@ class CarmsT(SubsetEstimator):
             )
             items = torch.cat((base.items, exchanged))
             inside = torch.zeros_like(share).scatter(-1, base.items, scores)
-            past = self.past.of(wide.unsqueeze(-2))
+            past = self.past.recall(wide.unsqueeze(-2))
         with no_transforms():
             z = indicator(items, logits).requires_grad_(wants_gradient(logits))
         return Draw(self, logits, items, Memory(base, inside, share, past), z)
@@ -117,8 +117,7 @@ class CarmsT(SubsetEstimator):
         slopes = slope(self, fz, draw.differentiable)
         with plain_numerics(fz):
             dtype = precise_dtype(fz.device)
-            # The slopes of what is never chosen do not matter.
-            slopes = torch.where(draw.logits > -torch.inf, slopes, 0)
+            slopes = finite_slopes(self, slopes, draw.logits > -torch.inf)
             gradient, own = self._gradient(draw, fz.detach().to(dtype), slopes.to(dtype))
         value = put_gradient(value, draw.logits.unsqueeze(-2), gradient)
         after_backward(value, lambda: self.past.add(own))

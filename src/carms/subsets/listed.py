@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import whole_number
 from carms.core.dtypes import precise_dtype
 from carms.core.memo import constant
 from carms.core.variables import Variables
@@ -108,7 +109,7 @@ class Exact(Listed):
     least_samples = 0
 
     def __init__(self, size: int, samples: int = 0, ordered: bool = False) -> None:
-        del samples
+        whole_number("samples", samples)
         super().__init__(size, 0, ordered)
 
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:

@@ -11,13 +11,11 @@ from carms.core.dtypes import computing_dtype
 __all__ = ["check_categories", "check_probs", "check_terms", "check_values"]
 
 
-def check_probs(probs: object) -> Tensor:
+def check_probs(given: object) -> Tensor:
     """The probabilities ``[*batch, C]`` in single precision or more, if they are non-negative and
     have a positive sum.
     """
-    if not isinstance(probs, Tensor):
-        raise TypeError(f"probs must be a tensor [*batch, C], got {type(probs).__name__}")
-    check_floats("probs", probs)
+    probs = check_floats("probs", given, "[*batch, C]")
     if probs.ndim < 1 or probs.shape[-1] < 2:
         raise ValueError(
             f"probs must be [*batch, C] with at least 2 categories, got shape {list(probs.shape)}"

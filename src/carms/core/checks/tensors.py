@@ -27,19 +27,25 @@ __all__ = [
 ]
 
 _FLOATS = torch.float16, torch.bfloat16, torch.float32, torch.float64
-# Memory in bytes that is assumed for devices that do not report it.
-_UNKNOWN = 1 << 40
 _INTEGERS = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 
 
-def check_floats(name: str, value: Tensor) -> Tensor:
+def check_floats(name: str, value: object, layout: str = "") -> Tensor:
     """The tensor as it is, if it is dense, of 16 bits or more and not on the meta device.
+
+    Args:
+        name: what the user calls it.
+        value: what was given.
+        layout: the shape that it should have, for the message.
 
     Examples:
         >>> check_floats("logits", torch.zeros(2, 3, dtype=torch.int32))
         Traceback (most recent call last):
         TypeError: logits must be floating point, got torch.int32
     """
+    if not isinstance(value, Tensor):
+        expected = f"a tensor {layout}".rstrip()
+        raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
     _check_dense(name, value)
     if value.dtype not in _FLOATS:
         wide = " of 16 bits or more" if value.is_floating_point() else ""
@@ -151,7 +157,7 @@ def check_memory(what: str, shape: Sequence[int], itemsize: int, device: torch.d
     Args:
         what: the tensor, in the plural.
         shape: its shape.
-        itemsize: bytes for each of its numbers, those of its copies among them.
+        itemsize: bytes per number, temporary copies included.
         device: where it is to be.
     """
     if torch.compiler.is_compiling():  # sizes may not be known
@@ -167,12 +173,12 @@ def check_memory(what: str, shape: Sequence[int], itemsize: int, device: torch.d
 
 
 @lru_cache
-def _memory_of(device: str) -> int:
-    """All the memory of the first device of a type, in bytes."""
+def _memory_of(device: str) -> float:
+    """All the memory of the first device of a type, in bytes; infinite if it is not reported."""
     if device == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     if device != "cpu" or not hasattr(os, "sysconf"):
-        return _UNKNOWN
+        return math.inf
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.core.dtypes import computing_dtype
 from carms.core.surrogate import put_gradient
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.families.slopes import wants_gradient
@@ -34,7 +35,7 @@ class ControlVariate(Estimator):
         if not wants_gradient(draw.variables.logits):
             return value
         with torch.autocast(fz.device.type, enabled=False):
-            gradient = self._gradient(draw, fz)
+            gradient = self._gradient(draw, fz.to(computing_dtype(fz.dtype)))
         value = put_gradient(value, draw.variables.logits, gradient.detach())
         if not self.training or not gradient.requires_grad:
             return value

@@ -33,7 +33,7 @@ class Past(torch.nn.Module):
         self.register_buffer("total", torch.zeros(terms + 1, terms + 1))
         self.register_buffer("count", torch.zeros(()))
 
-    def of(self, probs: Tensor) -> Tensor:
+    def recall(self, probs: Tensor) -> Tensor:
         """Return the sum of past moments for ``probs [*batch, D, C]``; empty where there is a
         batch, or hardly a past.
         """
@@ -49,13 +49,7 @@ class Past(torch.nn.Module):
         # Calls of any size count alike, and none overflows a buffer in half precision.
         size = own.diagonal(dim1=-2, dim2=-1).sum().clamp_min(torch.finfo(own.dtype).tiny)
         share = own.view(self.total.shape) / size
-        try:
-            self.total.copy_(_DECAY * self.total + share.to(self.total))
-        except RuntimeError as error:
-            # The transforms of torch.func allow no memory.
-            if "captured" in str(error) or "vmap" in str(error):
-                return
-            raise
+        self.total.copy_(_DECAY * self.total + share.to(self.total))
         self.count.copy_(_DECAY * self.count + 1)
 
     def combine(self, base: Tensor, terms: list[Tensor], before: Tensor) -> tuple[Tensor, Tensor]:

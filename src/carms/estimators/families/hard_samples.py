@@ -37,8 +37,7 @@ class HardSamples(Relaxation):
         if self.coupling is None:
             indices = independent_samples(probs, self.samples, generator)
         else:
-            with torch.no_grad():
-                indices = self.coupling.sample_unchecked(probs, generator)
+            indices = self.coupling.sample_unchecked(probs, generator)
         return indices, self._slope(logits, probs, indices, generator)
 
     @abstractmethod

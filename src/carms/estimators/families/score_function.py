@@ -5,8 +5,7 @@ from abc import abstractmethod
 from torch import Tensor
 
 from carms.core.dtypes import computing_dtype, plain_numerics
-from carms.core.softmax import log_softmax
-from carms.core.surrogate import first_derivative_only, zeros_with_gradient_of
+from carms.core.surrogate import put_scores
 from carms.core.variables import probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.drawing import Drawing, own_values
@@ -15,25 +14,13 @@ __all__ = ["ScoreFunction"]
 
 
 class ScoreFunction(Drawing):
-    """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``.
-
-    Attributes:
-        balanced: whether the weights of each variable add up to zero. The samples are then compared
-            with each other, and the normaliser of the probabilities drops out.
-    """
-
-    balanced: bool = False
+    """Estimators ``sum_n w_n d log p(z_n) / d logits`` whose weights ``w`` are made of ``f``."""
 
     def with_gradient(self, value: Tensor, draw: Draw, fz: Tensor, terms: Tensor | None) -> Tensor:
         logits = draw.variables.logits
         with plain_numerics(logits):
             weights = self.weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
-        wide = first_derivative_only(logits.to(computing_dtype(logits.dtype)))
-        scores = wide if self.balanced else log_softmax(wide)
-        picked = scores.gather(-1, draw.indices.movedim(0, -1))
-        zeros = zeros_with_gradient_of(picked)
-        term = (zeros * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
-        return value + term.to(value.dtype)
+        return put_scores(value, logits, draw.indices, weights, balanced=self.balanced)
 
     def contributions(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         """``[N, *batch, D, C]``, one for each sample, whose mean is the gradient."""

@@ -1,10 +1,12 @@
 """Derivatives of ``f`` with respect to its samples."""
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from carms.core.checks.tensors import holds
 from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot
 from carms.core.transforms import no_transforms
@@ -12,7 +14,15 @@ from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
 from carms.sampling.independent import independent_samples
 
-__all__ = ["WithProbs", "leaf", "no_slope", "samples_with_slopes", "slope", "wants_gradient"]
+__all__ = [
+    "WithProbs",
+    "finite_slopes",
+    "leaf",
+    "no_slope",
+    "samples_with_slopes",
+    "slope",
+    "wants_gradient",
+]
 
 
 def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
@@ -25,6 +35,24 @@ def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = Fa
     if found is None:
         raise no_slope(estimator)
     return found
+
+
+def finite_slopes(estimator: object, slopes: Tensor, possible: Tensor) -> Tensor:
+    """The slopes, if all are finite but those of categories that are never drawn.
+
+    Args:
+        estimator: who asks.
+        slopes: ``[N, *batch, ...]``.
+        possible: ``[*batch, ...]``, False for categories of probability zero.
+    """
+    if holds(lambda: not math.isfinite(slopes.sum())):
+        slopes = torch.where(possible, slopes, 0)
+        if not slopes.isfinite().all():
+            raise ValueError(
+                f"{estimator} needs finite slopes of f at its samples, got NaN or infinite ones; "
+                "loorf takes any f"
+            )
+    return slopes
 
 
 def no_slope(estimator: object) -> ValueError:
