@@ -4,6 +4,8 @@ import pytest
 import torch
 from helpers import RandomTable, logits_of, quadratic, results
 
+import carms
+
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(name, categories, dtype):
@@ -64,3 +66,38 @@ def test_values_near_the_end_of_half_precision(name, categories):
         for d in (torch.float16, torch.float32)
     )
     torch.testing.assert_close(half, single, rtol=0.01, atol=0.01 * single.abs().max().item())
+
+
+UNBIASED_BY_SLOPES = ["carms-t", "double-cv", "muprop"]
+
+
+@pytest.mark.parametrize("estimator", UNBIASED_BY_SLOPES)
+def test_slopes_with_a_large_common_part_in_single_precision(estimator):
+    # For a linear f these have hardly any variance, so that rounding would show.
+    row = torch.tensor([0.0, -7.0])
+    logits = row.expand(50_000, 1, 2).clone().requires_grad_()
+    slopes = torch.tensor([1000.0, 1001.0])
+    made = carms.make(estimator, samples=4)
+    made.expectation(lambda z: (z * slopes).sum((-2, -1)), logits).sum().backward()
+    first, second = row.double().softmax(-1)
+    expected = first * second * torch.tensor([[-1.0, 1.0]], dtype=torch.float64)
+    torch.testing.assert_close(logits.grad.double().mean(0), expected, rtol=1e-3, atol=0)
+
+
+def test_nan_slopes_of_impossible_categories(name, categories):
+    row = torch.linspace(0, 1, categories)
+    row[1] = -torch.inf
+    logits = row.expand(20, 2, categories).clone().requires_grad_()
+    log_probs = row.log_softmax(-1)
+
+    def f(z):  # its slope at the impossible category is 0 times minus infinity
+        return torch.where(z > 0, z * log_probs, 0.0).sum((-2, -1))
+
+    if name == "rebar":
+        with pytest.raises(ValueError, match="needs finite slopes"):
+            results(name, f, logits)
+        return
+    value, gradient = results(name, f, logits)
+    assert value.isfinite().all()
+    assert gradient.isfinite().all()
+    assert not gradient[..., 1].any()

@@ -73,3 +73,23 @@ def test_elsewhere_too():
     rewards = torch.arange(4.0).expand(1, 4)
     with pytest.raises(RuntimeError, match=REFUSED):
         twice(sequences.surrogate(rewards, log_probs, torch.ones(1, 4, 4)), angle)
+
+
+@pytest.mark.parametrize("name", ["carms-s", "reinforce", "ridge", "local-expectation"])
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_forward_mode_is_refused_too(name):
+    logits = torch.randn(2, 3, generator=generator(3), dtype=torch.float64)
+
+    def value(x):
+        return carms.expectation(f, x, name, samples=4)
+
+    def slope(x):
+        return torch.func.jvp(value, (x,), (DIRECTION,))[1]
+
+    for again in (
+        lambda: torch.func.jvp(slope, (logits,), (DIRECTION,)),
+        lambda: torch.func.grad(slope)(logits),
+        lambda: torch.func.jvp(torch.func.grad(value), (logits,), (DIRECTION,)),
+    ):
+        with pytest.raises(RuntimeError, match=REFUSED):
+            again()

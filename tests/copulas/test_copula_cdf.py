@@ -122,3 +122,11 @@ def test_cdf_in_single_precision_has_its_digits(copula):
     a = torch.tensor([1e-3, 1e-2, 0.3])
     precise = copula.cdf(a.double(), a.double())
     torch.testing.assert_close(copula.cdf(a, a).double(), precise, rtol=1e-6, atol=1e-16)
+
+
+@each_copula
+def test_cdf_of_numbers(copula):
+    a = torch.tensor(0.3, dtype=torch.float64)
+    assert copula.cdf(0.3, 0.4) == copula.cdf(a, torch.tensor(0.4, dtype=torch.float64))
+    assert copula.cdf(0.5, 0.0) >= 0
+    assert copula.cdf(torch.tensor([0.3]), 1).item() == pytest.approx(0.3)

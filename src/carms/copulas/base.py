@@ -106,24 +106,25 @@ class Copula(ABC):
         drawn = uniform((self.uniforms, *shape), generator, computing_dtype(dtype), device)
         return inside_unit_interval(self.transform(drawn).to(dtype))
 
-    def cdf(self, a: Tensor, b: Tensor) -> Tensor:
+    def cdf(self, a: Tensor | float, b: Tensor | float) -> Tensor:
         """``P(u <= a, u' <= b)`` for two different samples ``u, u'`` of one draw.
 
         Args:
-            a: floats of any shape; what is below 0 or above 1 counts as 0 or 1.
+            a: a number, or a tensor of floats; what is below 0 or above 1 counts as 0 or 1.
             b: the same, of a shape that broadcasts with that of ``a``.
         """
-        for name, each in (("a", a), ("b", b)):
-            check_floats(name, each)
-        check_place("b", b, "a is", a)
-        check_broadcast("a", a, "b", b)
-        return self.cdf_unchecked(a, b)
+        first = check_floats("a", _as_tensor(a, b))
+        second = check_floats("b", _as_tensor(b, a))
+        check_place("b", second, "a is", first)
+        check_broadcast("a", first, "b", second)
+        return self.cdf_unchecked(first, second)
 
     def cdf_unchecked(self, a: Tensor, b: Tensor) -> Tensor:
         """``cdf`` for tensors that are known to be good."""
         wide = [x.to(precise_dtype(x.device)).clamp(0, 1) for x in (a, b)]
         found = self.joint(*[self.coordinate(x) for x in wide])
-        return found.to(torch.promote_types(a.dtype, b.dtype))
+        # Rounding must not make a probability of zero negative.
+        return found.clamp_min(0).to(torch.promote_types(a.dtype, b.dtype))
 
     def coordinate(self, a: Tensor) -> Tensor:
         """The part of the CDF that depends on one argument alone, computed once per argument.
@@ -167,3 +168,10 @@ class Copula(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.samples})"
+
+
+def _as_tensor(value: object, other: object) -> object:
+    """A number as a tensor beside the other argument, anything else as it is."""
+    if not isinstance(value, float | int):
+        return value
+    return torch.tensor(float(value), dtype=torch.float64, device=getattr(other, "device", None))

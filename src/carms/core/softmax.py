@@ -36,6 +36,9 @@ def through_softmax(probs: Tensor, slopes: Tensor) -> Tensor:
     """Slopes with respect to logits from those with respect to their softmax: ``(diag(p) - p p^T)
     h``.
     """
+    # What all slopes have in common cancels: that of the likeliest category is subtracted before
+    # anything is rounded.
+    slopes = slopes - slopes.gather(-1, probs.argmax(-1, keepdim=True))
     return probs * (slopes - (probs * slopes).sum(-1, keepdim=True))
 
 

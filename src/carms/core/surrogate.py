@@ -18,6 +18,8 @@ __all__ = [
     "zeros_with_gradient_of",
 ]
 
+_SECOND = "carms estimates first derivatives: this gradient cannot be differentiated once more"
+
 
 def zeros_with_gradient_of(term: Tensor) -> Tensor:
     """Zeros of the shape of ``term``, whose backward pass is that of ``term``.
@@ -66,10 +68,23 @@ def first_derivative_only(values: Tensor) -> Tensor:
     """A view of ``values`` whose gradient refuses to be differentiated again: the derivative of an
     estimated gradient does not estimate the second derivative.
     """
+    if torch.compiler.is_compiling():
+        return values
+    if _transforms_of(values) > 1:
+        raise RuntimeError(_SECOND)
     view = values.view_as(values)
-    if view.requires_grad and not torch.compiler.is_compiling():
+    if view.requires_grad:
         view.register_hook(lambda gradient: _refuse_second(gradient, values))
     return view
+
+
+def _transforms_of(values: Tensor) -> int:
+    """Number of transforms of torch.func that differentiate with respect to the values."""
+    count, functorch = 0, torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(values):
+        count += functorch.is_gradtrackingtensor(values)
+        values = functorch.get_unwrapped(values)
+    return count
 
 
 def _refuse_second(gradient: Tensor, values: Tensor) -> Tensor:
@@ -95,9 +110,7 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        raise RuntimeError(
-            "carms estimates first derivatives: this gradient cannot be differentiated once more"
-        )
+        raise RuntimeError(_SECOND)
 
 
 def after_backward(value: Tensor, action: Callable[[], None]) -> None:

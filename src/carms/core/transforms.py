@@ -14,8 +14,8 @@ class no_transforms:  # noqa: N801  named like torch.no_grad
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, RuntimeError) and _of_transforms(error):
             raise RuntimeError(
-                "this estimator does not work inside torch.func transforms such as vmap; make a "
-                "batch dimension of what is mapped over"
+                "this estimator does not work inside torch.func transforms such as grad and vmap; "
+                "use torch.autograd.grad, and make a batch dimension of what is mapped over"
             ) from error
 
 

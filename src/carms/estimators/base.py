@@ -150,8 +150,9 @@ class Estimator(torch.nn.Module, ABC):
         """
         check_function("f", f)
         self._check_one_hot(one_hot)
+        if terms is not None:
+            self._check_terms(terms, Variables.of(logits).logits)
         draw = self.sample(logits, generator)
-        self._check_terms(draw, terms)
         return self.surrogate(draw, evaluate(f, draw, one_hot), terms)
 
     def forward(self, *arguments: Any, **options: Any) -> Tensor:
@@ -184,15 +185,13 @@ class Estimator(torch.nn.Module, ABC):
             )
         if terms is None:
             return check_values(fz, draw.indices)
-        self._check_terms(draw, terms)
+        self._check_terms(terms, draw.variables.logits)
         return check_values(fz, draw.indices, len(terms))
 
-    def _check_terms(self, draw: Draw, terms: Tensor | None) -> None:
-        if terms is None:
-            return
+    def _check_terms(self, terms: Tensor, logits: Tensor) -> None:
         if self.no_terms:
             raise ValueError(f"{self} takes no terms: {self.no_terms}; let f return their sum")
-        check_terms(terms, draw.indices)
+        check_terms(terms, logits)
 
     def _check_one_hot(self, one_hot: bool) -> None:
         check_flag("one_hot", one_hot)

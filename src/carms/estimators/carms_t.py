@@ -117,6 +117,8 @@ class CarmsT(Estimator):
         if not self._one_pass(variables.logits):
             return super().expectation(f, logits, generator, one_hot=one_hot, terms=terms)
         self._check_one_hot(one_hot)
+        if terms is not None:
+            self._check_terms(terms, variables.logits)
         indices, memory = self._draw(variables, generator)
         with plain_numerics(variables.logits):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
@@ -124,7 +126,6 @@ class CarmsT(Estimator):
             logits_of_pass = first_derivative_only(variables.logits)
             z, carrier = _OnePass.apply(logits_of_pass, hard, self, *memory)  # type: ignore[no-untyped-call]
         draw = Draw(self, variables, indices, memory, differentiable=z)
-        self._check_terms(draw, terms)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         if values.dtype.itemsize < 4:
             return self.surrogate(draw, values)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.core.checks.tensors import check_memory, holds
+from carms.core.checks.tensors import check_generator, check_memory, holds
 from carms.core.dtypes import computing_dtype
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
@@ -48,12 +48,15 @@ class Exact(Estimator):
 
     def __init__(self, samples: int | None = None) -> None:
         super().__init__(0)
+        if samples is not None:
+            self._check_samples(samples)
 
     def evaluations(self, variables: int, categories: int) -> int:
         return int(categories**variables)
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
+        check_generator(generator, variables.logits.device)
         probs = probabilities(variables.logits)
         *batch, count, categories = variables.logits.shape
         if categories**count > MAX_CONFIGURATIONS:

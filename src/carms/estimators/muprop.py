@@ -11,7 +11,7 @@ from carms.core.softmax import through_softmax
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import leaf, slope
+from carms.estimators.families.slopes import finite_slopes, leaf, slope
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 
@@ -72,9 +72,9 @@ class MuProp(ControlVariate):
 
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         mean, hard = draw.memory
-        slopes = slope(self, fz[0], mean)
+        p = mean[0].detach()
+        slopes = finite_slopes(self, slope(self, fz[0], mean), p > 0)
         with torch.no_grad():
-            p = mean[0]
             score = hard - p
             rest = (fz[1:] - fz[0] - (slopes * score).sum((-2, -1)))[..., None, None]
             exact = through_softmax(p, slopes[0])

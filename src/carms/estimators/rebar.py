@@ -11,7 +11,7 @@ from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
 from carms.estimators.families.relaxed_sample import RelaxedSample
-from carms.estimators.families.slopes import slope
+from carms.estimators.families.slopes import finite_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["Rebar"]
@@ -84,6 +84,8 @@ class Rebar(ControlVariate):
         relaxation = draw.memory
         hard, soft = fz.to(torch.promote_types(fz.dtype, relaxation.hard.dtype)).chunk(2)
         slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
+        # Also at categories that are never drawn: second derivatives there train the temperature.
+        slopes = finite_slopes(self, slopes, torch.ones((), dtype=torch.bool, device=fz.device))
         self._warn_of_jumps(soft.detach(), slopes.detach())
         scale = self.scale.to(hard)
         return relaxation.gradient(hard, scale * soft, scale * slopes, self.training)

@@ -217,7 +217,10 @@ def _token_numbers(eos: int | Sequence[int] | Tensor | None) -> tuple[int, ...]:
 
 def _check_step(returned: Any) -> tuple[Any, Any]:
     if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise TypeError(f"step must return (logits, cache), got {type(returned).__name__}")
+        raise TypeError(
+            f"step must return (logits, cache), got {type(returned).__name__}; for a model of "
+            "transformers give sequences.causal_lm(model)"
+        )
     logits, cache = returned
     return logits, cache
 

@@ -80,8 +80,9 @@ class Listed(ScoreFunction):
         total = count(logits.shape[-1], self.size, self.ordered)
         if total > MAX_CONFIGURATIONS:
             what = "rankings" if self.ordered else "subsets"
+            there = f"{total:,}" if total < 1e12 else f"more than 10^{len(str(total)) - 1}"
             raise ValueError(
-                f"{self} lists at most {MAX_CONFIGURATIONS:,} {what}, and there are {total:,} of "
+                f"{self} lists at most {MAX_CONFIGURATIONS:,} {what}, and there are {there} of "
                 f"{self.size} of {logits.shape[-1]} items"
             )
         items = every(logits.shape[-1], self.size, self.ordered, logits.device)
@@ -109,7 +110,8 @@ class Exact(Listed):
     least_samples = 0
 
     def __init__(self, size: int, samples: int = 0, ordered: bool = False) -> None:
-        whole_number("samples", samples)
+        if whole_number("samples", samples) < 0:
+            raise ValueError(f"exact needs no samples, got {samples=}")
         super().__init__(size, 0, ordered)
 
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:

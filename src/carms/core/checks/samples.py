@@ -53,20 +53,20 @@ def check_categories(indices: object, probs: Tensor) -> Tensor:
     return indices
 
 
-def check_terms(terms: object, indices: Tensor) -> Tensor:
+def check_terms(terms: object, logits: Tensor) -> Tensor:
     """The mask of terms, if it is zeros and ones ``[K, D]`` with at least a one for each variable.
 
     Args:
         terms: as given.
-        indices: ``[N, *batch, D]``, the samples.
+        logits: ``[*batch, D, C]``, the variables.
     """
     if not isinstance(terms, Tensor):
         raise TypeError(
             f"terms must be a tensor [K, D] of zeros and ones, got {type(terms).__name__}"
         )
     check_mask("terms", terms)
-    variables = indices.shape[-1]
-    check_place("terms", terms, "z is", indices)
+    variables = logits.shape[-2]
+    check_place("terms", terms, "the logits are", logits)
     if terms.ndim != 2 or terms.shape[1] != variables:
         raise ValueError(
             f"terms must be [K, D]: a row for each term, a column for each of the D = {variables} "
@@ -104,8 +104,10 @@ def check_values(
         expected, what = torch.Size((*expected, terms)), "[N, *batch, K]"
     shape = list(expected)
     if not isinstance(values, Tensor):
-        hint = ""
-        if isinstance(values, tuple):
+        hint = "; use torch.as_tensor(values, dtype=torch.float32)"
+        if values is None:
+            hint = "; f must return them"
+        elif isinstance(values, tuple):
             hint = (
                 "; to get more than values out of it take two steps: draw = "
                 "estimator.sample(logits), values, more = f(draw.z), estimator.surrogate(draw, "
@@ -132,6 +134,8 @@ def check_values(
                 f"{example}: for a batch of single variables use logits.unsqueeze(-2), and for one "
                 f"term of a sum per variable give terms=torch.eye({samples[-1]})"
             )
+        elif variables and terms is None and values.shape[:-1] == expected:
+            hint = "; if these are the terms of a sum, give terms, a mask [K, D]"
         raise ValueError(
             f"the values of f must be one per {each}, {what} = {shape}, "
             f"got shape {list(values.shape)}{hint}"

@@ -5,6 +5,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from carms.core.checks.tensors import holds
 from carms.core.one_hot import one_hot
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
@@ -32,6 +33,10 @@ class Relaxation(Estimator):
                 if self.soft
                 else one_hot(indices, wide.shape[-1], wide.dtype) + relaxed
             )
+            impossible = wide.isneginf()
+            if holds(impossible.any):
+                # Slopes at categories that are never drawn do not matter, even if they are NaN.
+                z = torch.where(impossible, 0, z)
             return Draw(self, variables, indices, None, z)
 
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:

@@ -45,7 +45,7 @@ def finite_slopes(estimator: object, slopes: Tensor, possible: Tensor) -> Tensor
         slopes: ``[N, *batch, ...]``.
         possible: ``[*batch, ...]``, False for categories of probability zero.
     """
-    if holds(lambda: not math.isfinite(slopes.sum())):
+    if holds(lambda: not math.isfinite(slopes.detach().sum())):
         slopes = torch.where(possible, slopes, 0)
         if not slopes.isfinite().all():
             raise ValueError(

@@ -75,13 +75,12 @@ def trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
         z: ``[N, *batch, D, C]``, one-hot; i is the category of sample n.
         slopes: ``h [N, *batch, D, C]``, derivatives of ``f`` there.
     """
-    # The same as 1/2 [(h_i - p h) (e_i - p) + p * (h - p h)], whose second part needs the mean of
-    # the slopes only. A product with ones adds up short rows faster than a sum.
-    centred, ones = z - probs, probs.new_ones(probs.shape[-1])
-    chosen = (exact_product(centred * slopes, ones).unsqueeze(-1) * centred).sum(0)
-    total = slopes.sum(0)
-    rest = total - exact_product(probs * total, ones).unsqueeze(-1)
-    return chosen.addcmul_(probs, rest).div_(2 * len(z))
+    # What all slopes of a variable have in common cancels, so h_i is subtracted before anything is
+    # rounded. A product with ones adds up short rows faster than a sum.
+    ones = probs.new_ones(probs.shape[-1])
+    above = slopes - exact_product(z * slopes, ones).unsqueeze(-1)
+    mean = exact_product(probs * above, ones).unsqueeze(-1)
+    return (probs * above.sum(0)).sub_((mean * z).sum(0)).div_(2 * len(z))
 
 
 def _pair_estimate(ratio: Tensor, z: Tensor, values: Tensor) -> Tensor:
