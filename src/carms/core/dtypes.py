@@ -1,13 +1,13 @@
 """The precision in which to compute."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["computing_dtype", "plain_numerics", "precise_dtype"]
+__all__ = ["computing_dtype", "plain_numerics", "precise_dtype", "without_autocast"]
 
 
 def precise_dtype(device: torch.device | str | None) -> torch.dtype:
@@ -20,14 +20,23 @@ def computing_dtype(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.itemsize >= 4 else torch.float32
 
 
-def plain_numerics(like: Tensor) -> AbstractContextManager[Any]:
-    """Compute outside the graph, and not under autocast: rounded weights would be biased."""
+def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
+    """Compute in the precision of the tensors, whatever autocast says."""
     device = like.device.type
     # Entering autocast takes longer than most operations, so only where there is one to leave.
-    return _without_autocast(device) if torch.is_autocast_enabled(device) else torch.no_grad()
+    return (
+        torch.autocast(device, enabled=False)
+        if torch.is_autocast_enabled(device)
+        else nullcontext()
+    )
+
+
+def plain_numerics(like: Tensor) -> AbstractContextManager[Any]:
+    """Compute outside the graph, and not under autocast: rounded weights would be biased."""
+    return _plain(like) if torch.is_autocast_enabled(like.device.type) else torch.no_grad()
 
 
 @contextmanager
-def _without_autocast(device: str) -> Iterator[None]:
-    with torch.no_grad(), torch.autocast(device, enabled=False):
+def _plain(like: Tensor) -> Iterator[None]:
+    with torch.no_grad(), without_autocast(like):
         yield

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from carms.copulas import Circular
 from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function, holds
-from carms.core.dtypes import plain_numerics
+from carms.core.dtypes import plain_numerics, without_autocast
 from carms.core.one_hot import one_hot as as_one_hot
 from carms.core.surrogate import after_backward, first_derivative_only, put_gradient
 from carms.core.transforms import no_transforms
@@ -157,7 +157,7 @@ class CarmsT(Estimator):
         value = (memory.weights * wide).sum(0)
         if wants_gradient(draw.variables.logits):
             from_value = self._one_pass(draw.variables.logits) and values.dtype.itemsize >= 4
-            with torch.autocast(values.device.type, enabled=False):
+            with without_autocast(values):
                 if from_value:
                     # By the same operations as in one pass, so that every digit is the same.
                     slopes = slope(self, value, draw.differentiable)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number, real_number
 from carms.core.checks.tensors import holds
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
 from carms.estimators.families.relaxed_sample import RelaxedSample
@@ -68,7 +68,6 @@ class Rebar(ControlVariate):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        probabilities(variables.logits)
         temperature = self.log_temperature if self.training else self.log_temperature.detach()
         relaxation = RelaxedSample.draw(variables, self.samples, temperature, generator)
         indices = relaxation.hard.argmax(-1)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from carms.core.checks.options import MOST_UNITS, positive_number, whole_number
 from carms.core.checks.tensors import check_floats
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
 from carms.estimators.families.relaxed_sample import RelaxedSample
@@ -73,7 +73,6 @@ class Relax(ControlVariate):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        probabilities(variables.logits)
         temperature = self.log_temperature if self.training else self.log_temperature.detach()
         relaxation = RelaxedSample.draw(variables, self.samples, temperature, generator)
         return Draw(self, variables, relaxation.hard.argmax(-1), relaxation)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.core.dtypes import computing_dtype
+from carms.core.dtypes import computing_dtype, without_autocast
 from carms.core.surrogate import put_gradient
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.families.slopes import wants_gradient
@@ -34,7 +34,7 @@ class ControlVariate(Estimator):
         value = self.value(draw, fz)
         if not wants_gradient(draw.variables.logits):
             return value
-        with torch.autocast(fz.device.type, enabled=False):
+        with without_autocast(fz):
             gradient = self._gradient(draw, fz.to(computing_dtype(fz.dtype)))
         value = put_gradient(value, draw.variables.logits, gradient.detach())
         if not self.training or not gradient.requires_grad:

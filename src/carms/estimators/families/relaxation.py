@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.tensors import holds
+from carms.core.dtypes import without_autocast
 from carms.core.one_hot import one_hot
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
@@ -24,7 +25,7 @@ class Relaxation(Estimator):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
         probs = probabilities(variables.logits)
-        with torch.autocast(probs.device.type, enabled=False):
+        with without_autocast(probs):
             wide = variables.logits.to(probs.dtype)
             indices, relaxed = self._reparameterise(wide, probs, generator)
             # A copy, since `f` may write on it, and the softmax needs it for its backward pass.

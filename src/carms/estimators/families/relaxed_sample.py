@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.core.dtypes import computing_dtype
+from carms.core.dtypes import computing_dtype, without_autocast
 from carms.core.softmax import log_softmax, softmax
-from carms.core.variables import Variables
+from carms.core.variables import Variables, probabilities
 from carms.estimators.families.slopes import leaf
 from carms.sampling.gumbel import exponentials, perturbed, perturbed_given
 
@@ -36,8 +36,9 @@ class RelaxedSample(NamedTuple):
         log_temperature: Tensor,
         generator: torch.Generator | None,
     ) -> "RelaxedSample":
-        """Draw from checked logits; a graph leads to the temperature if one leads to the logits."""
-        with torch.autocast(variables.logits.device.type, enabled=False):
+        """Draw; a graph leads to the temperature if one leads to the logits."""
+        probabilities(variables.logits)  # raises on NaN and +inf
+        with without_autocast(variables.logits):
             logits = variables.logits
             logits = leaf(logits.to(computing_dtype(logits.dtype)), variables)
             log_probs = log_softmax(logits)
