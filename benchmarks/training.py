@@ -18,12 +18,14 @@ from training_picture import draw
 from training_results import (
     TABLE,
     TIMES,
+    Line,
+    Runs,
     add,
-    at_time,
-    curves,
+    leads,
     read,
     run_of,
-    seeds_at_time,
+    runs,
+    seeds_at,
     times,
     write,
 )
@@ -162,28 +164,15 @@ def measure(rounds: int) -> None:
 
 def show(budget: float, page: Path | None) -> None:
     """Print objectives and test bounds at equal steps and equal time, and put them on a page."""
-    bounds, objectives, relative = curves("test_bound"), curves("objective"), times()
+    bounds, objectives, relative = runs("test_bound"), runs("objective"), times()
     header = ["estimator", "N", "seeds", "objective", "test bound", "time of a step"]
     header += ["objective at equal time", "test bound at equal time"]
     for network in NETWORKS:
-        rows = []
-        for which, curve in bounds.items():
-            if which[0] != network or not curve[STEPS]:
-                continue
-            found, objective = curve[STEPS], objectives[which]
-            spread = f" +- {statistics.stdev(found):.2f}" if len(found) > 1 else ""
-            seen = [at_time(each, relative[which], budget) for each in (objective, curve)]
-            rows.append(
-                [
-                    which[1],
-                    str(which[2]),
-                    str(len(found)),
-                    f"{statistics.mean(objective[STEPS]):.2f}",
-                    f"{statistics.mean(found):.2f}{spread}",
-                    f"{relative[which]:.2f}",
-                    *["-" if value is None else f"{value:.2f}" for value in seen],
-                ]
-            )
+        rows = [
+            row_of_line(which, objectives[which], own, relative.get(which), budget)
+            for which, own in bounds.items()
+            if which[0] == network and any(STEPS in run for run in own.values())
+        ]
         rows.sort(key=lambda row: -float(row[4].split()[0]))
         print_table(
             f"{network} VAE, dynamic MNIST, C = 10, rate 1e-4: after {STEPS:,} steps, and after "
@@ -195,30 +184,62 @@ def show(budget: float, page: Path | None) -> None:
             put_table(page, network, [header, *([f"`{row[0]}`", *row[1:]] for row in rows)])
 
 
+def row_of_line(
+    which: Line, objectives: Runs, bounds: Runs, step_time: float | None, budget: float
+) -> list[str]:
+    """Means over the seeds of a line; dashes for what needs a time that was not measured."""
+    ended = [run[STEPS] for run in bounds.values() if STEPS in run]
+    objective = statistics.mean(run[STEPS] for run in objectives.values() if STEPS in run)
+    spread = f" +- {statistics.stdev(ended):.2f}" if len(ended) > 1 else ""
+    start = [which[1], str(which[2]), str(len(ended)), f"{objective:.2f}"]
+    start.append(f"{statistics.mean(ended):.2f}{spread}")
+    if step_time is None:
+        return [*start, "-", "-", "-"]
+    seen = [seeds_at(each, step_time, budget).values() for each in (objectives, bounds)]
+    means = [f"{statistics.mean(values):.2f}" if values else "-" for values in seen]
+    return [*start, f"{step_time:.2f}", *means]
+
+
 def show_leads(budget: float, page: Path | None) -> None:
     """Print leads over loorf at equal time, seed by seed, where each estimator has the best number
     of samples of those with several seeds.
     """
-    found = seeds_at_time("test_bound", budget)
-    found = {which: own for which, own in found.items() if len(own) > 1}
+    relative = times()
+    found = {
+        which: seeds_at(own, relative[which], budget)
+        for which, own in runs("test_bound").items()
+        if which in relative
+    }
     header = ["network", "estimator", "N", "lead over loorf", "its N", "ahead in"]
-    rows = []
-    for network in NETWORKS:
-        # Those with the highest mean come last, and stay.
-        ranked = sorted(found, key=lambda which: statistics.mean(found[which].values()))
-        best = {label: which for which in ranked for label in [which[1]] if which[0] == network}
-        reference = best.pop("loorf")
-        for label, which in best.items():
-            common = found[which].keys() & found[reference].keys()
-            leads = [found[which][seed] - found[reference][seed] for seed in common]
-            error = statistics.stdev(leads) / len(leads) ** 0.5
-            lead = f"{statistics.mean(leads):+.2f} +- {error:.2f}"
-            ahead = f"{sum(each > 0 for each in leads)} of {len(leads)} seeds"
-            rows.append([network, label, str(which[2]), lead, str(reference[2]), ahead])
+    rows = [row for network in NETWORKS for row in rows_of_leads(network, found)]
     title = "Test bound at equal time, each with its best N: mean and standard error"
     print_table(title, header, rows)
     if page:
         put_table(page, "leads", [header, *([row[0], f"`{row[1]}`", *row[2:]] for row in rows)])
+
+
+def rows_of_leads(network: str, found: dict[Line, dict[str, float]]) -> list[list[str]]:
+    """A row for each estimator that has several seeds, which loorf has too."""
+    several = {line: own for line, own in found.items() if line[0] == network and len(own) > 1}
+    ranked = sorted(several, key=lambda which: statistics.mean(several[which].values()))
+    references = [which for which in ranked if which[1] == "loorf"]
+    if not references:
+        return []
+    reference = references[-1]
+    paired = {
+        which: leads(several[which], several[reference]) for which in ranked if which[1] != "loorf"
+    }
+    paired = {which: own for which, own in paired.items() if len(own) > 1}
+    # Those with the highest mean lead come last, and stay.
+    ordered = sorted(paired, key=lambda which: statistics.mean(paired[which]))
+    rows = []
+    for label, which in {which[1]: which for which in ordered}.items():
+        own = paired[which]
+        error = statistics.stdev(own) / len(own) ** 0.5
+        lead = f"{statistics.mean(own):+.2f} +- {error:.2f}"
+        ahead = f"{sum(each > 0 for each in own)} of {len(own)} seeds"
+        rows.append([network, label, str(which[2]), lead, str(reference[2]), ahead])
+    return rows
 
 
 def main() -> None:
@@ -227,7 +248,13 @@ def main() -> None:
         "--out", type=Path, default=Path("runs/training"), help="folder of the runs"
     )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds of each variant")
-    parser.add_argument("--networks", nargs="+", default=NETWORKS, help="which networks to train")
+    parser.add_argument(
+        "--networks",
+        nargs="+",
+        choices=NETWORKS,
+        default=NETWORKS,
+        help="which networks to train",
+    )
     parser.add_argument("--no-train", action="store_true", help="only show what is in the table")
     parser.add_argument("--times", type=int, metavar="ROUNDS", help="measure the step times anew")
     parser.add_argument("--budget", type=float, default=20_000, help="time for the comparison")

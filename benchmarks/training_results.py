@@ -1,13 +1,12 @@
-"""What the training runs came to: CSV tables, read and written, and curves made of them."""
+"""What the training runs came to: CSV tables, read and written, and what is computed from them."""
 
 import csv
 import io
-import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock
 
 from carms.lab.runs.writing import write_atomically
@@ -17,8 +16,10 @@ TABLE, TIMES = HERE / "training.csv", HERE / "training_times.csv"
 
 Line = tuple[str, str, int]
 """Network, estimator and samples."""
-Curve = dict[int, list[float]]
-"""Values of all seeds at each step."""
+Run = dict[int, float]
+"""Value at each step."""
+Runs = dict[str, Run]
+"""Runs of one line by their seeds."""
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -56,11 +57,11 @@ def add(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
         write(path, [*others, *rows])
 
 
-def curves(column: str) -> dict[Line, Curve]:
-    """Curves of one column of the table."""
-    found: dict[Line, Curve] = defaultdict(lambda: defaultdict(list))
+def runs(column: str) -> dict[Line, Runs]:
+    """One column of the table, as runs by seed."""
+    found: dict[Line, Runs] = defaultdict(lambda: defaultdict(dict))
     for row in read(TABLE):
-        found[line_of(row)][int(row["step"])].append(float(row[column]))
+        found[line_of(row)][row["seed"]][int(row["step"])] = float(row[column])
     return found
 
 
@@ -70,30 +71,26 @@ def times() -> dict[Line, float]:
     return {which: value / found[which[0], "loorf", 10] for which, value in found.items()}
 
 
-def at_time(curve: Curve, step_time: float, budget: float) -> float | None:
-    """Mean over seeds after the time of ``budget`` steps of loorf, interpolated between two steps.
+def at_time(run: Run, step_time: float, budget: float) -> float | None:
+    """Value after the time of ``budget`` steps of loorf, interpolated between two steps.
 
-    None if the curve does not reach that time.
+    None if the run does not reach that time, or has no value before it.
     """
-    steps = sorted(curve)
-    wanted = budget / step_time
-    for before, after in pairwise(steps):
-        if before <= wanted <= after:
-            share = (wanted - before) / (after - before)
-            low, high = (statistics.mean(curve[step]) for step in (before, after))
-            return low + share * (high - low)
-    return None
+    steps, wanted = sorted(run), budget / step_time
+    if not steps or not steps[0] <= wanted <= steps[-1]:
+        return None
+    return float(np.interp(wanted, steps, [run[step] for step in steps]))
 
 
-def seeds_at_time(column: str, budget: float) -> dict[Line, dict[str, float]]:
-    """What ``at_time`` gives for each seed that reaches that time, by its number."""
-    relative = times()
-    by_run: dict[tuple[Line, str], Curve] = defaultdict(dict)
-    for row in read(TABLE):
-        by_run[line_of(row), row["seed"]][int(row["step"])] = [float(row[column])]
-    found: dict[Line, dict[str, float]] = defaultdict(dict)
-    for (which, seed), curve in by_run.items():
-        value = at_time(curve, relative[which], budget)
-        if value is not None:
-            found[which][seed] = value
-    return found
+def seeds_at(own: Runs, step_time: float, budget: float) -> dict[str, float]:
+    """What ``at_time`` gives for each seed that reaches that time."""
+    found = {seed: at_time(run, step_time, budget) for seed, run in own.items()}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def leads(own: Mapping[str, float], reference: Mapping[str, float]) -> list[float]:
+    """Differences to the reference, seed by seed, for the seeds that both have.
+
+    Seeds differ by more than estimators do, so values of different seeds are not compared.
+    """
+    return [value - reference[seed] for seed, value in own.items() if seed in reference]

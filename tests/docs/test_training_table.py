@@ -58,3 +58,57 @@ def test_a_table_that_cannot_be_written_stays_as_it_is(benchmark):
     with pytest.raises(OSError, match=r"cannot write .*training.csv"):
         benchmark.add(benchmark.TABLE, benchmark.read(benchmark.TABLE)[-1:])
     assert benchmark.TABLE.read_bytes() == before
+
+
+def table_of_two_estimators(benchmark, monkeypatch):
+    """A table whose seeds differ by 10, and in which carms-t, with one seed, is 1 ahead."""
+    results = importlib.import_module("training_results")
+    monkeypatch.setattr(results, "TABLE", benchmark.TABLE)
+    runs = [("loorf", 0, 0.0), ("loorf", 1, 10.0), ("loorf", 2, 20.0), ("carms-t", 0, 1.0)]
+    rows = [
+        {
+            "network": "linear",
+            "estimator": name,
+            "samples": 10,
+            "seed": seed,
+            "step": step,
+            "objective": level + step / 1000,
+            "test_bound": level + step / 1000,
+        }
+        for name, seed, level in runs
+        for step in range(benchmark.EVERY, benchmark.STEPS + 1, benchmark.EVERY)
+    ]
+    benchmark.write(benchmark.TABLE, rows)
+    return results
+
+
+def test_only_runs_of_the_same_seed_are_compared(benchmark, monkeypatch):
+    results = table_of_two_estimators(benchmark, monkeypatch)
+    picture = importlib.import_module("training_picture")
+    found = results.runs("test_bound")
+    own, reference = (found["linear", name, 10] for name in ("carms-t", "loorf"))
+    at_steps = picture.mean_leads(own, reference, 1.0, 5000)
+    assert min(at_steps) == 5000
+    assert set(at_steps.values()) == {1.0}
+    # A step of twice the time is compared with one of twice the number, as far as there are some.
+    at_time = picture.mean_leads(own, reference, 2.0, 5000)
+    assert max(at_time) == benchmark.STEPS // 2
+    assert at_time[10_000] == pytest.approx(1 + 10 - 20)
+
+
+def test_values_are_interpolated_between_steps_and_not_beyond_them(benchmark):
+    results = importlib.import_module("training_results")
+    run = {2500: 1.0, 5000: 2.0}
+    values = [results.at_time(run, 0.5, budget) for budget in (1000, 1250, 1875, 2500, 2600)]
+    assert values == [None, 1.0, 1.5, 2.0, None]
+
+
+def test_a_variant_whose_time_was_not_measured_has_dashes(benchmark, monkeypatch, capsys):
+    table_of_two_estimators(benchmark, monkeypatch)
+    monkeypatch.setattr(benchmark, "times", lambda: {("linear", "loorf", 10): 1.0})
+    benchmark.show(20_000, None)
+    benchmark.show_leads(20_000, None)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = {line[0]: line for line in lines if line and line[0] in ("loorf", "carms-t")}
+    assert rows["carms-t"][-3:] == ["-", "-", "-"]
+    assert rows["loorf"][-3:] == ["1.00", "30.00", "30.00"]
