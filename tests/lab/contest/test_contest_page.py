@@ -27,7 +27,9 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     output(Sweep("contest/made-up", out))
     results = read_results(out / "made-up.csv", TASK)
     assert len(results) == 42
-    assert "42 of 48 runs are there" in output(Sweep("contest/made-up", out))
+    assert "42 of 42 runs are there" in output(Sweep("contest/made-up", out))
+    dry = output(Sweep("contest/made-up", out, dry_run=True))
+    assert re.search(r"lost +0 runs", dry)
 
     page = tmp_path / "page.md"
     output(Report((out,), page, "markdown"))

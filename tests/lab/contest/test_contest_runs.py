@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from small_contest import LOWER, TASK, MadeUp
+from small_contest import LOWER, SLOPES, TASK, MadeUp
 
 from carms.lab.contest.plan import chosen_rates, expected_runs, missing_runs
 from carms.lab.contest.results import Run
@@ -51,7 +51,9 @@ def test_an_entry_has_no_rate_before_its_trials_are_over():
 def test_nothing_is_missing_in_the_end():
     results = run_all(TASK, {})
     # An entry that fails at every rate has no final runs.
-    assert len(results) == expected_runs(TASK) - TASK.seeds
+    assert expected_runs(TASK, {}) == dict.fromkeys(SLOPES, 3 * 2 + 6)
+    assert expected_runs(TASK, results) == {**expected_runs(TASK, {}), "lost": 3 * 2}
+    assert len(results) == sum(expected_runs(TASK, results).values())
 
 
 def test_a_trial_is_judged_by_validation_and_a_final_run_by_test():

@@ -40,7 +40,8 @@ def run_contest(console: Console, grid: str, out: Path, dry_run: bool, executor:
     for task in _chosen(grid):
         found = read_results(results_path(out, task), task)
         results = planned_results(task, found)
-        there = f"{len(results)} of {expected_runs(task)} runs are there"
+        expected = sum(expected_runs(task, results).values())
+        there = f"{len(results)} of {expected} runs are there"
         others = len(found) - len(results)
         left_out = f", {others} of other estimators, rates or seeds are left out" if others else ""
         console.print(f"{task.name}: {there}{left_out}", highlight=False)
@@ -70,13 +71,13 @@ def _estimate(console: Console, task: Task, results: dict[Run, Result]) -> float
     torch.set_num_threads(1)
     left = 0.0
     table = Table.grid("entry", "forecast", padding=(0, 2))
-    per_entry = expected_runs(task) // sum(not entry.reason for entry in task.entries())
+    expected = expected_runs(task, results)
     with progress_bars(console, transient=True) as bars:
         for entry in bars.track(task.entries(), description=f"Timing {task.name}"):
             if entry.reason:
                 table.add_row(f"  {entry.name}", f"not applicable, {entry.reason}")
                 continue
-            runs = per_entry - sum(run.estimator == entry.name for run in results)
+            runs = expected[entry.name] - sum(run.estimator == entry.name for run in results)
             seconds = seconds_of_run(task, entry.name) if runs else 0.0
             left += runs * seconds
             forecast = f"{counted(runs, 'run')} of {duration(seconds)}"

@@ -1,5 +1,6 @@
 """Plan the runs of a task, so that partial results are useful."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from carms.lab.contest.results import Result, Run
@@ -11,10 +12,13 @@ __all__ = ["chosen_rates", "expected_runs", "missing_runs", "planned_results"]
 FIRST_TRIAL_SEED = 1000
 
 
-def expected_runs(task: Task) -> int:
-    """The number of runs of a task, if every entry has a rate that works."""
-    entries = [entry for entry in task.entries() if not entry.reason]
-    return len(entries) * (len(task.rates) * task.trials + task.seeds)
+def expected_runs(task: Task, results: Mapping[Run, Result]) -> dict[str, int]:
+    """The number of runs of each entry. One whose rates all failed has no final runs."""
+    hopeless = {name for name, rate in chosen_rates(task, results).items() if rate is None}
+    trials = Counter(run.estimator for run in _trials(task))
+    return {
+        name: count if name in hopeless else count + task.seeds for name, count in trials.items()
+    }
 
 
 def missing_runs(task: Task, results: Mapping[Run, Result]) -> list[Run]:
