@@ -1,6 +1,8 @@
 """From the commands of the contest to its pages, of runs whose scores are made up."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -49,6 +51,33 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     assert "data:image/png;base64," in html.read_text()
     with pytest.raises(ValueError, match="html or markdown, got 'csv'"):
         output(Report((out,), html, "csv"))
+
+
+HOLD = """
+import sys
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print(flush=True)
+    input()
+"""
+
+
+def test_a_task_that_another_process_runs_is_left_to_it(made_up_tasks, tmp_path):
+    code = (
+        "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); "
+    )
+    code += "print(flush=True); input()"
+    command = [sys.executable, "-c", code, tmp_path / "made-up.running.lock"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as other:
+        other.stdout.readline()
+        told = output(Sweep("contest", tmp_path))
+        other.communicate(b"\n")
+    assert "made-up: another process runs it\n" in told
+    assert not (tmp_path / "made-up.csv").exists()
+    assert (tmp_path / "lower.csv").exists()
+    output(Sweep("contest", tmp_path))
+    assert (tmp_path / "made-up.csv").exists()
 
 
 @pytest.mark.parametrize("kind", ["markdown", "html"])

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from filelock import Timeout
 from rich.console import Console
 from rich.table import Table
 
@@ -16,7 +17,7 @@ from carms.lab.contest.machine import note_machine
 from carms.lab.contest.picture import draw_contest
 from carms.lab.contest.plan import expected_runs, missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, read_results, results_path
-from carms.lab.contest.running import seconds_of_run, work
+from carms.lab.contest.running import running_lock, seconds_of_run, work
 from carms.lab.contest.task import Task
 from carms.lab.contest.tasks import TASKS
 from carms.lab.data.datasets import verify
@@ -90,8 +91,17 @@ def _estimate(console: Console, task: Task, results: dict[Run, Result]) -> float
 
 
 def _run_task(console: Console, task: Task, out: Path, executor: Executor) -> None:
-    path = results_path(out, task)
-    note_machine(out)
+    """Run what is missing of a task, unless another process does."""
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with running_lock(out, task).acquire(timeout=0):
+            note_machine(out)
+            _run_missing(console, task, results_path(out, task), executor)
+    except Timeout:
+        console.print(f"{task.name}: another process runs it", highlight=False)
+
+
+def _run_missing(console: Console, task: Task, path: Path, executor: Executor) -> None:
     while runs := missing_runs(task, read_results(path, task)):
         jobs = [Job(run, path) for run in runs]
         errors = []

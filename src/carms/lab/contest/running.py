@@ -4,11 +4,13 @@ import math
 import time
 from pathlib import Path
 
-from carms.lab.contest.results import Result, Run, add_result, read_results
+from filelock import FileLock
+
+from carms.lab.contest.results import Result, Run, add_result, read_results, results_path
 from carms.lab.contest.task import Judged, Task
 from carms.lab.contest.tasks import TASKS
 
-__all__ = ["seconds_of_run", "train", "work"]
+__all__ = ["running_lock", "seconds_of_run", "train", "work"]
 
 # Steps of a measurement of time.
 WARM_UP, MEASURED = 2, 8
@@ -52,6 +54,11 @@ def _better(task: Task, new: Judged, best: Judged | None = None) -> Judged:
     if best is None or sign * new.validation > sign * best.validation:
         return new
     return best
+
+
+def running_lock(folder: Path, task: Task) -> FileLock:
+    """The lock of the one process that runs a task. A second one would train the same runs."""
+    return FileLock(results_path(folder, task).with_suffix(".running.lock"))
 
 
 def work(name: str, run: Run, path: Path) -> None:
