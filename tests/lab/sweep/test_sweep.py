@@ -5,14 +5,18 @@ import signal
 import subprocess
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from io import StringIO
 from itertools import islice
 
 import pytest
+from rich.console import Console
 from small_grids import GRID, checkpoints, outcomes, sweep, wait_for, write_grid
 
+from carms.lab.cli.sweep import Sweep
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import RunDirectory
-from carms.lab.sweep import processes
+from carms.lab.sweep import jobs, processes
+from carms.lab.sweep.grid import run_name
 from carms.lab.sweep.jobs import Job, Outcome, train_run
 from carms.lab.train.training import Trainer
 
@@ -38,7 +42,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
     done = sweep(grid, "--out", tmp_path / "out", check=False)
     assert done.returncode == 1
     assert "1 of 2 runs failed" in done.stderr
-    assert "arms" in done.stdout
+    assert done.stdout.count("binary variables") == 1
     assert "loorf" in done.stdout
     assert len([*(tmp_path / "out").glob("*/result.json")]) == 1
 
@@ -100,6 +104,53 @@ def test_two_processes_do_not_train_one_run(tmp_path):
         Trainer(settings, tmp_path / "run").run()
 
 
+class Held:
+    """A pool in which another process holds the run of seed 0, as often as ``times`` says."""
+
+    times, tried = 0, 0
+
+    def __init__(self, *args, **options):
+        pass
+
+    def shutdown(self):
+        pass
+
+    def submit(self, attempt, work, job):
+        future = Future()
+        held = job.settings.seed == 0 and Held.tried < Held.times
+        Held.tried += held
+        future.set_result(Outcome(job, "by process 7" if held else None, held))
+        return future
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_run_that_another_process_holds_is_tried_again_in_the_end(tmp_path, monkeypatch, times):
+    monkeypatch.setattr(Held, "times", times)
+    monkeypatch.setattr(Held, "tried", 0)
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", Held)
+    first, *others = (Job(Settings(seed=seed), tmp_path / f"{seed}") for seed in range(3))
+    ended = islice(processes.in_processes(train_run, [first, *others], 1), 50)
+    last = Outcome(first, "by process 7", held=True) if times > 1 else Outcome(first, None)
+    assert [one for one in ended if one] == [*(Outcome(job, None) for job in others), last]
+
+
+def test_a_run_that_another_process_holds_has_not_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "PATIENCE", 0.0)
+    settings = Settings(**{**GRID, "estimator": "loorf", "seed": 0, "steps": 20})
+    job = Job(settings, tmp_path / run_name(settings))
+    with RunDirectory(job.path, settings.to_json()).held():
+        outcome = jobs.attempt(train_run, job)
+        assert outcome.held
+        assert "another process is training" in outcome.error
+        monkeypatch.setattr(Sweep, "_executor", lambda self: lambda work, jobs: iter([outcome]))
+        grid = write_grid(tmp_path / "grid.toml", estimator="loorf", seed=0, steps=20)
+        console = Console(file=StringIO(), width=500)
+        Sweep(str(grid), tmp_path).run(console)
+    text = console.file.getvalue()
+    assert f"{job.path.name}: held, another process is training" in text
+    assert text.endswith("0 of 1 runs are finished, another process holds 1\n")
+
+
 class Dying:
     """A pool whose processes all die once the run of seed 0 begins."""
 
@@ -125,7 +176,7 @@ class Dying:
         if self.dead:
             future.set_exception(BrokenProcessPool())
         else:
-            future.set_result(None)
+            future.set_result(Outcome(job, None))
         return future
 
 

@@ -77,12 +77,15 @@ class Sweep:
             )
         if self.dry_run:
             return
-        failed = follow(console, executor, left, len(jobs))
-        for outcome in failed:
-            console.print(f"failed: {outcome.job.path.name}: {outcome.error}", highlight=False)
+        unfinished = follow(console, executor, left, len(jobs))
+        failed = [outcome for outcome in unfinished if not outcome.held]
         if failed:
             raise ValueError(f"{len(failed)} of {len(jobs)} runs failed; the same command retries")
-        console.print(f"all {len(jobs)} runs are finished")
+        if unfinished:
+            done, held = len(jobs) - len(unfinished), len(unfinished)
+            console.print(f"{done} of {len(jobs)} runs are finished, another process holds {held}")
+        else:
+            console.print(f"all {len(jobs)} runs are finished")
 
     def _executor(self) -> "Executor":
         """What does the jobs: processes of this machine, or the cluster."""

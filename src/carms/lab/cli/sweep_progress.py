@@ -23,7 +23,9 @@ SHOWN = 20
 def follow(
     console: Console, executor: Executor, left: Sequence[Job[Settings]], total: int
 ) -> list[Outcome]:
-    """Train the runs that are left of a total, show how it goes, and give those that failed."""
+    """Train the runs that are left of a total, show how it goes, and give those that failed, or
+    that another process holds.
+    """
     progress = _Progress(left, total)
     quiet = not console.is_terminal
     with Live(console=console, auto_refresh=False) as live:
@@ -38,13 +40,19 @@ def follow(
                 live.update(progress.view(), refresh=True)
         if not quiet:
             live.update(progress.bar(), refresh=True)
-    return progress.failed
+    unfinished = [*progress.held, *progress.failed]
+    if not quiet:
+        # The live table has no room for errors.
+        for outcome in unfinished:
+            console.print(_line(outcome), highlight=False)
+    return unfinished
 
 
 def _line(outcome: Outcome) -> str:
-    if outcome.error is not None:
-        return f"{outcome.job.path.name}: failed, {outcome.error}"
-    return f"{outcome.job.path.name}: finished"
+    name = outcome.job.path.name
+    if outcome.held:
+        return f"{name}: held, {outcome.error}"
+    return f"{name}: finished" if outcome.error is None else f"{name}: failed, {outcome.error}"
 
 
 class _Progress:
@@ -59,6 +67,7 @@ class _Progress:
         self._open = dict.fromkeys(left, Standing("waiting", {}))
         self._total = total
         self.failed: list[Outcome] = []
+        self.held: list[Outcome] = []
 
     def look(self) -> None:
         """Read from their directories how far the runs are."""
@@ -71,11 +80,11 @@ class _Progress:
         """Take note of the end of a run."""
         self._open.pop(outcome.job, None)
         if outcome.error is not None:
-            self.failed.append(outcome)
+            (self.held if outcome.held else self.failed).append(outcome)
 
     @property
     def _finished(self) -> int:
-        return self._total - len(self._open) - len(self.failed)
+        return self._total - len(self._open) - len(self.failed) - len(self.held)
 
     def bar(self) -> Progress:
         """A bar with the number of finished runs."""
@@ -96,6 +105,8 @@ class _Progress:
             f"{self._finished} finished, {states['begun']} begun, "
             f"{states['waiting']} waiting, {len(self.failed)} failed"
         )
+        if self.held:
+            title += f", {len(self.held)} held by another process"
         table = Table(title=title)
         table.add_column("run", overflow="fold")
         for heading in ("step", "ms a step", "left", "objective", "test bound"):

@@ -20,7 +20,11 @@ from carms.lab.runs.sums import NAME as SUMS
 from carms.lab.runs.sums import Sums
 from carms.lab.runs.writing import as_json, open_no_link, write_atomically, write_json
 
-__all__ = ["RunDirectory"]
+__all__ = ["HeldRunError", "RunDirectory"]
+
+
+class HeldRunError(ValueError):
+    """Another process is training the run."""
 
 
 class RunDirectory:
@@ -64,7 +68,7 @@ class RunDirectory:
                 yield
         except Timeout as error:
             holder = printable(read_bounded(lock, 200).decode(errors="replace").strip())
-            raise ValueError(
+            raise HeldRunError(
                 f"another process is training {self.path} ({holder or 'it does not say which'})"
             ) from error
 

@@ -47,7 +47,7 @@ def on_ray(work: Work, jobs: Sequence[Job[Any]], address: str) -> Iterator[Outco
             for reference in done:
                 job = waiting.pop(reference)
                 try:
-                    yield Outcome(job, ray.get(reference))
+                    yield replace(ray.get(reference), job=job)
                 except ray.exceptions.RayError as error:
                     yield Outcome(job, f"{type(error).__name__}: {error}")
             yield None

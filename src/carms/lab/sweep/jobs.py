@@ -31,11 +31,13 @@ class Outcome:
 
     Attributes:
         job: what has ended.
-        error: why it failed; None if it did not.
+        error: why it is not finished; None if it is.
+        held: whether that is because another process trains it, which is no failure.
     """
 
     job: Job[Any]
     error: str | None
+    held: bool = False
 
 
 Work = Callable[[Any, Path], object]
@@ -53,10 +55,11 @@ def train_run(settings: Settings, path: Path) -> None:
     Trainer(settings, path).run(patience=PATIENCE)
 
 
-def attempt(work: Work, job: Job[Any]) -> str | None:
-    """Do a job on one thread, in a process that is made for it; give its error, if it has one."""
+def attempt(work: Work, job: Job[Any]) -> Outcome:
+    """Do a job on one thread, in a process that is made for it."""
     import torch
 
+    from carms.lab.runs.store import HeldRunError
     from carms.lab.train.signals import InterruptedRunError
 
     torch.set_num_threads(1)
@@ -65,6 +68,8 @@ def attempt(work: Work, job: Job[Any]) -> str | None:
     except InterruptedRunError:
         # Whoever asked for it wants the process to end, not to begin with the next job.
         os._exit(128 + signal.SIGTERM)
+    except HeldRunError as error:
+        return Outcome(job, str(error), held=True)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return None
+        return Outcome(job, f"{type(error).__name__}: {error}")
+    return Outcome(job, None)

@@ -26,11 +26,14 @@ def number_of_workers(workers: int | None) -> int:
 
 
 def in_processes(work: Work, jobs: Sequence[Job[Any]], workers: int) -> Iterator[Outcome | None]:
-    """Do jobs in processes of this machine, one thread each."""
-    waiting, deaths = deque(jobs), Counter[Job[Any]]()
+    """Do jobs in processes of this machine, one thread each.
+
+    A job that another process holds is tried once more, after all others.
+    """
+    waiting, deaths, postponed = deque(jobs), Counter[Job[Any]](), set[Job[Any]]()
     # A pool breaks as a whole: with a pool for each process, a death ends one job alone.
     idle = [_one_process() for _ in range(min(workers, len(jobs)))]
-    busy: dict[Future[str | None], tuple[Job[Any], ProcessPoolExecutor]] = {}
+    busy: dict[Future[Outcome], tuple[Job[Any], ProcessPoolExecutor]] = {}
     try:
         while waiting or busy:
             while waiting and idle:
@@ -41,7 +44,12 @@ def in_processes(work: Work, jobs: Sequence[Job[Any]], workers: int) -> Iterator
                 job, pool = busy.pop(future)
                 if not isinstance(future.exception(), BrokenProcessPool):
                     idle.append(pool)
-                    yield Outcome(job, future.result())
+                    outcome = future.result()
+                    if outcome.held and job not in postponed:
+                        postponed.add(job)
+                        waiting.append(job)
+                    else:
+                        yield outcome
                     continue
                 idle.append(_one_process())
                 deaths[job] += 1
@@ -65,12 +73,12 @@ def _one_process() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, context, initializer=_prepare_process)
 
 
-def _started(work: Work, job: Job[Any], pool: ProcessPoolExecutor) -> "Future[str | None]":
+def _started(work: Work, job: Job[Any], pool: ProcessPoolExecutor) -> "Future[Outcome]":
     try:
         return pool.submit(attempt, work, job)
     except BrokenProcessPool as error:
         # Its process died while it had nothing to do.
-        broken: Future[str | None] = Future()
+        broken: Future[Outcome] = Future()
         broken.set_exception(error)
         return broken
 
