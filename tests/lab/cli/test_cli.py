@@ -184,6 +184,17 @@ def test_plot_without_a_directory_asks_for_one():
     )
 
 
+def test_a_name_that_the_output_cannot_encode_is_escaped(tmp_path):
+    out = tmp_path / "\xe4.png"
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = carms("correlations", "--probs", 1, 2, "--out", out, env=ascii_only)
+    assert done.stdout.splitlines()[-1].endswith("xe4.svg")
+    assert out.exists()
+    done = carms("evaluate", tmp_path / "\xe4", check=False, env=ascii_only)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("action", ["list", "verify"])
 def test_data(tmp_path, action, monkeypatch):
     monkeypatch.setenv("CARMS_DATA", str(tmp_path))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
+from io import TextIOWrapper
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -129,8 +130,17 @@ def _complain(text: str) -> NoReturn:
     sys.exit(1)
 
 
+def _escape_unprintable() -> None:
+    """Let the output show characters that it cannot encode as escapes, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        # Somebody may have put another object in the place of a stream.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Run a command; print what is wrong and leave with 1 if its input is bad."""
+    _escape_unprintable()
     console = PlainConsole()
     warnings.formatwarning = lambda message, *place: f"carms: {printable(str(message))}\n"
     command = None
