@@ -49,6 +49,19 @@ def test_help_fits_eighty_columns(capsys, monkeypatch, arguments):
     assert [line for line in lines if len(line.rstrip()) > 80] == []
 
 
+@pytest.mark.parametrize("columns", [1, 5])
+def test_help_ends_in_a_terminal_of_a_few_columns(columns):
+    done = subprocess.run(
+        [sys.executable, "-m", "carms", "data", "fetch", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "COLUMNS": str(columns)},
+    )
+    assert 20 < max(map(len, done.stdout.splitlines())) <= 40
+
+
 @pytest.mark.parametrize("arguments", PAGES, ids=" ".join)
 def test_help_has_no_markup(capsys, monkeypatch, arguments):
     text = page(capsys, monkeypatch, arguments)

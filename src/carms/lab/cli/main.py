@@ -55,6 +55,9 @@ COMMANDS: dict[str, type[Any]] = {
     "data": Data,
 }
 
+# The least width for which help is laid out.
+LEAST_COLUMNS = 40
+
 
 def parse(arguments: Sequence[str]) -> Any:
     """Make the command that the arguments ask for; leave with help or an error otherwise."""
@@ -68,6 +71,7 @@ def parse(arguments: Sequence[str]) -> Any:
     if first not in COMMANDS:
         _refuse(first)
     _refuse_empty(arguments)
+    _widen()
     command = COMMANDS[first]
     return tyro.cli(
         command,
@@ -76,6 +80,12 @@ def parse(arguments: Sequence[str]) -> Any:
         args=arguments[1:],
         config=(tyro.conf.DisallowNone,),
     )
+
+
+def _widen() -> None:
+    """Make a very narrow terminal wider for tyro, which never ends its help in a few columns."""
+    if shutil.get_terminal_size().columns < LEAST_COLUMNS:
+        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:
