@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 import shutil
+import signal
 import sys
 import textwrap
 import warnings
@@ -148,9 +149,19 @@ def _escape_unprintable() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _end_like_an_interrupt() -> None:
+    """Treat a request to end like Ctrl-C, so that worker processes are ended in order.
+
+    A run that trains in this process answers it by itself.
+    """
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def main() -> None:
     """Run a command; print what is wrong and leave with 1 if its input is bad."""
     _escape_unprintable()
+    _end_like_an_interrupt()
     console = PlainConsole()
     warnings.formatwarning = lambda message, *place: f"carms: {printable(str(message))}\n"
     command = None
