@@ -1,5 +1,9 @@
 """Grids of runs."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from carms.lab.sweep.grid import expand, read_grid, run_name
@@ -44,6 +48,20 @@ def test_a_bad_grid_is_one_error(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_grid(str(path))
+
+
+def test_a_grid_is_utf_8_in_every_locale(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text("steps = 50  # f\xfcnfzig\n", "utf-8")
+    code = "import sys; from carms.lab.sweep.grid import read_grid; print(*read_grid(sys.argv[1]))"
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **ascii_only},
+    )
+    assert "steps=50," in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def read_grid(source: str) -> list[Settings]:
     if path.stat().st_size > BYTES:
         raise ValueError(f"{source} is too large for a grid: it has more than {BYTES:,} bytes")
     try:
-        return expand(tomllib.loads(path.read_text()))
+        return expand(tomllib.loads(path.read_text("utf-8")))
     except RecursionError as error:
         raise ValueError(f"{source}: its values are nested too deeply") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
