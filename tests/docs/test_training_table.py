@@ -1,6 +1,7 @@
 """The table of training runs: what is cut is noticed, and a run is in it once."""
 
 import importlib
+import os
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_every_run_of_the_table_is_there_to_its_last_step(benchmark):
 def test_a_table_that_cannot_be_written_stays_as_it_is(benchmark):
     """The new rows are written beside it first."""
     before = benchmark.TABLE.read_bytes()
-    benchmark.TABLE.parent.joinpath("training.csv.partial").mkdir()
+    benchmark.TABLE.parent.joinpath(f"training.csv.{os.getpid()}.partial").mkdir()
     with pytest.raises(OSError, match=r"cannot write .*training.csv"):
         benchmark.add(benchmark.TABLE, benchmark.read(benchmark.TABLE)[-1:])
     assert benchmark.TABLE.read_bytes() == before

@@ -40,6 +40,21 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"old")]
 
 
+def test_two_processes_write_the_same_file_at_once(tmp_path, monkeypatch):
+    path, real, contents = tmp_path / "file", os.fsync, [b"theirs"]
+
+    def meanwhile(descriptor):
+        if contents:
+            monkeypatch.setattr(os, "getpid", lambda: 1)
+            write_atomically(path, contents.pop())
+            assert path.read_bytes() == b"theirs"
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    write_atomically(path, b"ours")
+    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"ours")]
+
+
 def test_a_name_that_is_taken_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").mkdir()
     with pytest.raises(IsADirectoryError):
@@ -102,7 +117,7 @@ def test_a_link_is_replaced(finished, run, tmp_path):
     for kind in ("json", "safetensors"):
         (run / "checkpoints" / f"000000060.{kind}").unlink()
     for name in written:
-        (run / f"{name}.partial").symlink_to(outside)
+        (run / f"{name}.{os.getpid()}.partial").symlink_to(outside)
         if name in PICTURES:
             (run / name).unlink()
             (run / name).symlink_to(outside)

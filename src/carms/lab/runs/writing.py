@@ -12,7 +12,8 @@ __all__ = ["as_json", "open_no_link", "write_atomically", "write_json"]
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write all of a file or nothing; it is on disk when this returns. A link is replaced."""
-    partial = path.with_name(path.name + ".partial")
+    # With a name that they share, one writer would publish the unfinished file of another.
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         # A file that is made anew is nobody's link.
         partial.unlink(missing_ok=True)
