@@ -25,6 +25,17 @@ def test_a_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert written[0].read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["a", "a.png", "a.PNG", "a.Svg"])
+def test_a_picture_is_written_in_two_formats(tmp_path, name):
+    assert axes.picture_paths(tmp_path / name) == [tmp_path / "a.png", tmp_path / "a.svg"]
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.JPG", "a.tiff"])
+def test_other_formats_of_pictures_are_refused(name):
+    with pytest.raises(ValueError, match=f"are written as .png and .svg, got '{name}'"):
+        axes.picture_paths(Path(name))
+
+
 @pytest.mark.parametrize("out", [".", "", "..", "a/.."])
 def test_a_directory_is_no_picture(out):
     with pytest.raises(ValueError, match="out must name a picture"):

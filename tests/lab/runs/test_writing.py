@@ -11,7 +11,7 @@ from small_runs import SMALL, outcome, train
 
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import RunDirectory
-from carms.lab.runs.writing import write_atomically
+from carms.lab.runs.writing import check_writable, write_atomically
 from carms.lab.train.training import Trainer
 
 PICTURES = ("reconstructions.png", "samples.png")
@@ -53,6 +53,24 @@ def test_two_processes_write_the_same_file_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", meanwhile)
     write_atomically(path, b"ours")
     assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"ours")]
+
+
+def test_what_cannot_be_written_is_known_beforehand(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (Path(), Path("a/.."), tmp_path):
+        with pytest.raises(ValueError, match=f"name a file to write, got the directory '{path}'"):
+            check_writable(path)
+    with pytest.raises(ValueError, match="file is not a directory"):
+        check_writable(tmp_path / "file" / "new" / "page.html")
+    check_writable(tmp_path / "new" / "page.html")
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission_is_known_beforehand(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ValueError, match="no permission to write into"):
+        check_writable(tmp_path / "page.html")
 
 
 def test_a_name_that_is_taken_leaves_nothing_behind(tmp_path):

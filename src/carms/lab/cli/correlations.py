@@ -34,12 +34,20 @@ class Correlations:
         """Compute the correlations, print a table and draw them."""
         import torch
 
+        from carms.lab.figures.axes import picture_paths
         from carms.lab.figures.correlations import correlations, draw_correlations
 
+        picture_paths(self.out)
         weights = torch.tensor(self.probs, dtype=torch.float64)
         if len(weights) < 2 or not (weights > 0).all() or not weights.isfinite().all():
             raise ValueError(f"probs are at least two positive numbers, got {self.probs}")
+        # The sum of large numbers may be infinite.
+        weights /= weights.max()
         probs = weights / weights.sum()
+        # Beside a smaller probability, another may be rounded to 1, which has no correlation.
+        least = torch.finfo(probs.dtype).eps
+        if probs.min() < least:
+            raise ValueError(f"probs must be at least {least:.1e} of their sum, got {self.probs}")
         panels = correlations(probs, self.samples)
         console.print(_table(panels, self.samples))
         for written in draw_correlations(panels, probs, self.samples, self.out):

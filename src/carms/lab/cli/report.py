@@ -41,9 +41,10 @@ class Report:
         from carms.lab.contest.contest import is_contest
         from carms.lab.report.page import make_page
         from carms.lab.runs.gather import gather
-        from carms.lab.runs.writing import write_atomically
+        from carms.lab.runs.writing import check_writable, write_atomically
 
         out = self.out or Path(f"report.{SUFFIXES[self.format]}")
+        check_writable(out)
         contests = [each for each in self.directories if is_contest(each)]
         if contests:
             if len(self.directories) > 1:

@@ -9,10 +9,11 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator
 
-from carms.lab.runs.writing import write_atomically
+from carms.lab.runs.writing import check_writable, write_atomically
 
 __all__ = ["picture_paths", "plain_log_axis", "plain_steps", "save_figure"]
 
@@ -40,11 +41,17 @@ def plain_log_axis(axes: Axes) -> None:
 
 
 def picture_paths(out: Path) -> list[Path]:
-    """The paths of a picture as PNG and as SVG; an error if ``out`` does not name a file."""
+    """The paths of a picture as PNG and as SVG; an error if they cannot be written."""
     if out.name in ("", ".."):
         raise ValueError(f"out must name a picture to write, got {str(out)!r}")
-    stem = out.with_suffix("") if out.suffix in _SUFFIXES else out
-    return [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
+    suffix = out.suffix.lower()
+    if suffix not in _SUFFIXES and suffix[1:] in FigureCanvasBase.filetypes:
+        raise ValueError(f"pictures are written as {' and '.join(_SUFFIXES)}, got {str(out)!r}")
+    stem = out.with_suffix("") if suffix in _SUFFIXES else out
+    paths = [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
+    for path in paths:
+        check_writable(path)
+    return paths
 
 
 def save_figure(figure: Figure, out: Path) -> list[Path]:

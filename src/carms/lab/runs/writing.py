@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["as_json", "open_no_link", "write_atomically", "write_json"]
+__all__ = ["as_json", "check_writable", "open_no_link", "write_atomically", "write_json"]
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -31,6 +31,20 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def check_writable(path: Path) -> None:
+    """Raise if a file cannot be written, so that this is known before the work and not after it.
+
+    Nothing is made for that: directories that are missing are made by the writer.
+    """
+    if path.name in ("", "..") or path.is_dir():
+        raise ValueError(f"out must name a file to write, got the directory {str(path)!r}")
+    nearest = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    if not nearest.is_dir():
+        raise ValueError(f"cannot write {path}: {nearest} is not a directory")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write {path}: no permission to write into {nearest}")
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
