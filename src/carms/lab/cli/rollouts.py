@@ -36,7 +36,7 @@ class Rollouts:
         samples: number of rollouts of a prompt
         prompts: number of prompts in a step
         epsilon: probability with which carms draws the rollouts of a prompt independently
-            (default: that of carms.sequences.rollouts)
+            (default: 4 / samples^1.5 and at most 1, which is 0.0625 for 16 samples)
         rate: learning rate of Adam; the default was chosen with rloo
         log_every: number of steps from one line of metrics to the next
         workers: number of processes (default: the number of cores)

@@ -35,8 +35,8 @@ def planned_results(task: Task, results: Mapping[Run, Result]) -> dict[Run, Resu
 def chosen_rates(task: Task, results: Mapping[Run, Result]) -> dict[str, float | None]:
     """The rate of each entry whose trials are over; None if all its rates failed.
 
-    The best rate is the one with the best mean validation score at the end of its trials. A rate
-    that failed with any seed is out.
+    The best rate is the one whose trials have the best mean of their best validation scores. A
+    rate that failed with any seed is out.
     """
     found: dict[str, float | None] = {}
     sign = 1 if task.higher_wins else -1

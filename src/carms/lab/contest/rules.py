@@ -10,9 +10,9 @@ RULES = {
     "whose evaluations of f for a gradient stay within the budget of the task. If even the fewest "
     f"samples need more, it takes part with up to {OVERDRAFT} times the budget, but is compared at "
     "equal time only.",
-    "Rates": "Each entry has the best of three rates of Adam, by the mean validation score of "
-    "trial runs with other seeds after all steps. A rate that fails in a trial is out. A rate at "
-    "an end of the three is marked: a better one may lie beyond.",
+    "Rates": "Each entry has the best of three rates of Adam, by the mean over trial runs with "
+    "other seeds of the best validation score of a run. A rate that fails in a trial is out. A "
+    "rate at an end of the three is marked: a better one may lie beyond.",
     "Runs": "The same seed gives every entry the same first weights, and examples in the same "
     "order; images are binarised anew for each entry. At every judgement the model with the best "
     "validation score so far counts (early stopping); its score on test examples is recorded. A "
