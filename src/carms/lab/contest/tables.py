@@ -9,7 +9,7 @@ from typing import Literal
 from carms.lab.contest.standings import Place, Standing
 from carms.lab.contest.statistics import LEAST_SEEDS, Rank
 from carms.lab.contest.task import Task
-from carms.lab.report.sheets import Field, Sheet
+from carms.lab.report.sheets import Field, Sheet, number_field
 
 __all__ = ["summary_sheet", "task_sheets"]
 
@@ -26,8 +26,8 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     at_time = [
         [
             _name(each),
-            _number(each.time, "{:.2f}"),
-            _number(each.judged_at, "{:.2f}"),
+            number_field(each.time, ".2f", "-"),
+            number_field(each.judged_at, ".2f", "-"),
             *_place_fields(each.at_time, task, each),
         ]
         for each in ordered
@@ -35,7 +35,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     at_steps = [
         [
             _name(each),
-            _number(each.entry.evaluations, "{:.3g}"),
+            number_field(each.entry.evaluations, ".3g"),
             _rate(each, task),
             _seeds(each),
             *_place_fields(each.at_steps, task, each),
@@ -65,7 +65,7 @@ def summary_sheet(
         verdicts = _verdicts(found)
         # The reference has no verdicts.
         counts = [
-            _number(verdicts[word], "{:d}") if verdicts else _NOTHING
+            number_field(verdicts[word]) if verdicts else _NOTHING
             for word in ("better", "not distinguishable", "worse", "no score")
         ]
         ranks = [_rank(found[task.name]) if task.name in found else _NOTHING for task in compared]
@@ -149,7 +149,3 @@ def _rank(place: Place) -> Field:
     if rank is None:
         return _NOTHING
     return Field(f"{rank.place} ({rank.low} to {rank.high})", rank.place, number=True)
-
-
-def _number(value: float | None, form: str) -> Field:
-    return _NOTHING if value is None else Field(form.format(value), value, number=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from carms.lab.figures.colours import colour
 from carms.lab.report.blocks import DEFAULTS, told
-from carms.lab.report.sheets import Field, Sheet
+from carms.lab.report.sheets import Field, Sheet, number_field
 from carms.lab.runs.gather import Run
 from carms.lab.runs.records import PARTS
 
@@ -50,7 +50,7 @@ def list_versions(runs: Sequence[Run]) -> Sheet:
         if run.result:
             counts.update(run.result.versions.items())
     rows = [
-        [Field(name, name), Field(version, version), _number(number, ",")]
+        [Field(name, name), Field(version, version), number_field(number, ",")]
         for (name, version), number in sorted(counts.items())
     ]
     note = (
@@ -73,20 +73,17 @@ def _row(run: Run) -> list[Field]:
         value = getattr(settings, name)
         own = colour(value) if name == "estimator" else None
         fields.append(Field(str(value), value, number=isinstance(value, int), colour=own))
-    fields += [_number(run.step, ","), _number(settings.steps, ",")]
+    fields += [number_field(run.step, ","), number_field(settings.steps, ",")]
     fields += [
-        _number(result.likelihood[part], ".3f") if result else Field("partial") for part in PARTS
+        number_field(result.likelihood[part], ".3f") if result else Field("partial")
+        for part in PARTS
     ]
-    fields += [_number(run.milliseconds, ".2f")]
-    fields += [_number(result.seconds / 60 if result else None, ".1f")]
+    fields += [number_field(run.milliseconds, ".2f")]
+    fields += [number_field(result.seconds / 60 if result else None, ".1f")]
     others = told(settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")])
     versions = result.versions.items() if result else ()
     made_with = ", ".join(f"{name} {value}" for name, value in versions)
     return [*fields, Field(others, others), Field(made_with, made_with)]
-
-
-def _number(value: float | None, form: str) -> Field:
-    return Field("") if value is None else Field(f"{value:{form}}", value, number=True)
 
 
 def _said(value: object) -> str:

@@ -7,7 +7,15 @@ from html import escape
 
 from carms.lab.runs.printable import printable
 
-__all__ = ["Field", "Sheet", "escape_markdown", "to_html", "to_latex", "to_markdown"]
+__all__ = [
+    "Field",
+    "Sheet",
+    "escape_markdown",
+    "number_field",
+    "to_html",
+    "to_latex",
+    "to_markdown",
+]
 
 # Number of letters that fit into half a page.
 HALF = 80
@@ -41,6 +49,11 @@ class Field:
     number: bool = False
     best: bool = False
     colour: str | None = None
+
+
+def number_field(value: float | None, form: str = "", missing: str = "") -> Field:
+    """A number in a format such as ``".2f"``, by which it is sorted; another text for None."""
+    return Field(missing) if value is None else Field(f"{value:{form}}", value, number=True)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable
 
 from carms.lab.figures.colours import colour
-from carms.lab.report.sheets import Field, Sheet
+from carms.lab.report.sheets import Field, Sheet, number_field
 from carms.lab.report.tables import Row, Table
 
 __all__ = ["EXPLANATION", "to_csv", "to_sheet"]
@@ -81,16 +81,13 @@ def _fields(row: Row) -> dict[str, Field]:
     paper = Field("not in the paper")
     if row.paper is not None:
         paper = _measured(row.paper.mean, row.paper.deviation, 2, row.paper_best)
-    difference = Field("")
-    if row.difference is not None:
-        difference = Field(f"{row.difference:+.2f}", row.difference, number=True)
     return {
-        "categories": Field(f"{row.categories}", row.categories, number=True),
+        "categories": number_field(row.categories),
         "estimator": Field(row.estimator, row.estimator, colour=colour(row.estimator)),
         "ours": ours,
-        "runs": Field(f"{len(row.values)}", len(row.values), number=True),
+        "runs": number_field(len(row.values)),
         "paper": paper,
-        "difference": difference,
+        "difference": number_field(row.difference, "+.2f"),
         "settings": Field(row.settings, row.settings),
         "partial runs": Field(row.partial, row.partial),
     }
