@@ -95,9 +95,11 @@ def test_tables_are_distributions(coupling: Coupling, categories, batch, seed):
     probs = logits.softmax(-1)
     table = coupling.pmf(probs)
     assert table.shape == (*batch, categories, categories)
-    torch.testing.assert_close(table.sum(-1), probs, rtol=0, atol=1e-12)
+    # Where quadrature leaves less than nothing of a margin, that becomes 0.
+    tolerance = 1e-8 if isinstance(coupling, GumbelMax) else 1e-12
+    torch.testing.assert_close(table.sum(-1), probs, rtol=0, atol=tolerance)
     torch.testing.assert_close(table, table.mT, rtol=0, atol=1e-14)
-    assert (table > -1e-8).all()
+    assert (table >= 0).all()
     indices, ratio = coupling.draw(probs, source)
     assert indices.shape == (coupling.samples, *batch)
     assert ((indices >= 0) & (indices < categories)).all()

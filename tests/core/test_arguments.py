@@ -92,7 +92,7 @@ def test_samples_of_a_copula(arguments, kind, message):
     ("a", "b", "kind", "message"),
     [
         ("x", torch.ones(()), TypeError, "a must be a tensor, got str"),
-        (torch.ones(()), 1.0, TypeError, "b must be a tensor, got float"),
+        (torch.ones(()), True, TypeError, "b must be a tensor, got bool"),
         (
             torch.ones(2),
             torch.ones(2).long(),

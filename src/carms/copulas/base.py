@@ -172,6 +172,6 @@ class Copula(ABC):
 
 def _as_tensor(value: object, other: object) -> object:
     """A number as a tensor beside the other argument, anything else as it is."""
-    if not isinstance(value, float | int):
+    if isinstance(value, bool) or not isinstance(value, float | int):
         return value
     return torch.tensor(float(value), dtype=torch.float64, device=getattr(other, "device", None))

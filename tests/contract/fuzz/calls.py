@@ -128,6 +128,7 @@ class Calls(Arguments):
             b = self.odd_tensor(*b) if self.maybe() else self.tensor(*b)
             self.say(a=a, b=b)
             found = copula.cdf(a, b)
+            a, b = (x if isinstance(x, torch.Tensor) else torch.tensor(x).double() for x in (a, b))
             known = not (a.isnan().any() or b.isnan().any())
             expected = torch.promote_types(a.dtype, b.dtype)
             return [(found, torch.broadcast_shapes(a.shape, b.shape), expected)] if known else []

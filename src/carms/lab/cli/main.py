@@ -57,7 +57,7 @@ COMMANDS: dict[str, type[Any]] = {
 }
 
 # The least width for which help is laid out.
-LEAST_COLUMNS = 40
+LEAST_COLUMNS = 20
 
 
 def parse(arguments: Sequence[str]) -> Any:
