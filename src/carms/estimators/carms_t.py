@@ -61,9 +61,10 @@ class CarmsT(Estimator):
     expectation where ``f`` is quadratic in each variable. It makes N evaluations, neighbours
     included.
 
-    Nothing but the values of ``f`` may carry a gradient back to its samples: use the two-step form
-    for losses beside them. An ``f`` that computes in float16 inside should return float16 values:
-    then its slopes have a backward pass of their own, in which nothing underflows.
+    What ``f`` computes may enter a loss only by way of what ``expectation`` returns, or the
+    gradient is wrong: use the two-step form for losses on its activations. An ``f`` that computes
+    in float16 inside should return float16 values: then its slopes have a backward pass of their
+    own, in which nothing underflows.
 
     Args:
         samples: number of evaluations, at least 2, neighbours included.
