@@ -1,5 +1,7 @@
 """Scales that are fitted on other examples, or on past calls."""
 
+import warnings
+
 import pytest
 import torch
 from carms_t_cases import fitted, network, quadratic, true_gradient
@@ -132,3 +134,29 @@ def test_a_past_in_half_precision_stays_finite():
     assert estimator.past.total.dtype == torch.float16
     assert estimator.past.total.isfinite().all()
     assert estimator.past.count > 20
+
+
+@pytest.mark.parametrize(
+    ("expectation", "shape"),
+    [
+        (lambda f, x: carms.expectation(f, x, "carms-t"), (2, 3)),
+        (lambda f, x: carms.subsets.expectation(f, x, 2, estimator="carms-t"), (5,)),
+    ],
+)
+def test_a_single_example_by_name_is_warned_of(expectation, shape):
+    def f(z):
+        return z.sin().sum([*range(-len(shape), 0)])
+
+    with pytest.warns(UserWarning, match="cannot learn from a single example"):
+        expectation(f, torch.zeros(shape, requires_grad=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expectation(f, torch.zeros(shape))  # no gradient is wanted
+        expectation(f, torch.zeros(4, *shape, requires_grad=True))
+
+
+def test_an_object_that_learns_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        logits = torch.zeros(2, 3, requires_grad=True)
+        carms.make("carms-t").expectation(lambda z: z.sin().sum((-2, -1)), logits)

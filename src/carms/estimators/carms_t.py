@@ -175,6 +175,8 @@ class CarmsT(Estimator):
     def _draw(
         self, variables: Variables, generator: torch.Generator | None
     ) -> tuple[Tensor, Memory]:
+        if wants_gradient(variables.logits):
+            self.past.warn_if_blind(self, variables.logits)
         with plain_numerics(variables.logits), no_transforms():
             probs = probabilities(variables.logits)
             if self._coupling is None:

@@ -91,6 +91,8 @@ class CarmsT(SubsetEstimator):
         self.past = Past(terms=2)
 
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
+        if wants_gradient(logits):
+            self.past.warn_if_blind(self, logits.unsqueeze(-2))
         base = self.base._sample(logits, generator)
         with plain_numerics(logits):
             wide = logits.detach().to(precise_dtype(logits.device))

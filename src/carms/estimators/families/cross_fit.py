@@ -1,5 +1,7 @@
 """Scales of control variates, fitted without bias on other examples."""
 
+import warnings
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -42,6 +44,18 @@ class Past(torch.nn.Module):
             return probs.new_zeros(0)
         return self.total.clone().to(probs.device)
 
+    def warn_if_blind(self, estimator: object, probs: Tensor) -> None:
+        """Warn where scales of ``probs [*batch, D, C]`` can be fitted neither now nor later."""
+        if self.training or not _alone(probs) or torch.compiler.is_compiling():
+            return
+        if self.count < _ENOUGH:
+            warnings.warn(
+                f"{estimator} cannot learn from a single example, called by name or in eval() "
+                "mode, how far to trust the slopes of f: where they mislead, its variance is "
+                "large. Make it once and keep it in train() mode",
+                stacklevel=2,
+            )
+
     def add(self, own: Tensor) -> None:
         """Add the ``moments`` of a call to those of past calls, in ``train()`` mode."""
         if not _alone(own) or not self.training or torch.compiler.is_compiling():
@@ -59,7 +73,7 @@ class Past(torch.nn.Module):
         Args:
             base: ``[*batch, D, C]``, the gradient of each example.
             terms: K tensors ``[*batch, D, C]`` of mean zero.
-            before: what ``of`` returned before the draw.
+            before: what ``recall`` returned before the draw.
         """
         rows = torch.stack((base, *terms), -3).flatten(-2).to(precise_dtype(base.device))
         own = moments(rows)
