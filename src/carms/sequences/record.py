@@ -1,6 +1,6 @@
 """Rollouts, and the intervals that they own."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,7 +38,7 @@ class Rollouts:
     copula: str
     epsilon: float
     complete: bool = True
-    cache: Any = field(default=None, compare=False)
+    cache: Any = None
 
     def __repr__(self) -> str:
         prompts, samples, length = self.tokens.shape
