@@ -6,13 +6,13 @@ from dataclasses import replace
 from rich.console import Console
 
 from carms.lab.contest.results import Result, Run
-from carms.lab.contest.task import Entry, Judged, Learner, Task
+from carms.lab.contest.task import Entry, Judged, Task, TaskLearner
 
 # What a step of each estimator adds to the score.
 SLOPES = {"loorf": 1.0, "good": 2.0, "bad": 0.5, "lost": 1.0}
 
 
-class MadeUp(Learner):
+class MadeUp(TaskLearner):
     """Scores grow with the step and the seed; rate 2 is the best; "lost" diverges."""
 
     def __init__(self, entry, rate, seed):

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from carms.lab.cli.sweep import _plan, _time_left
 from carms.lab.runs.metrics import last_line
-from carms.lab.runs.progress import standing
+from carms.lab.runs.progress import reached
 from carms.lab.runs.settings import Settings
 from carms.lab.sweep.jobs import Job
 from carms.lab.train import forecast
@@ -37,21 +37,21 @@ def test_the_last_whole_line_of_metrics(tmp_path):
 def test_a_bad_line_of_metrics_does_not_stop_a_sweep(tmp_path, last):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "metrics.jsonl").write_text(f"{LINE}\n{last}\n")
-    now = standing(tmp_path, Settings(steps=100))
+    now = reached(tmp_path, Settings(steps=100))
     assert now.state == "begun"
     # Before 64 kB of something else nothing is looked for.
     assert now.step == (0 if len(last) == 100_000 else 60)
 
 
 def test_a_directory_that_cannot_be_does_not_stop_a_sweep(tmp_path):
-    assert standing(tmp_path / ("x" * 300), Settings()).state == "waiting"
+    assert reached(tmp_path / ("x" * 300), Settings()).state == "waiting"
 
 
 @pytest.mark.parametrize("result", ["", "[]", "{}", '{"step": 100}'], ids=range(4))
 def test_what_is_no_result_does_not_count_as_finished(tmp_path, result):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "result.json").write_text(result)
-    assert standing(tmp_path, Settings(steps=100)).state == "begun"
+    assert reached(tmp_path, Settings(steps=100)).state == "begun"
 
 
 def test_time_left_is_of_the_steps_that_are_left(tmp_path, monkeypatch):

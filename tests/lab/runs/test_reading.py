@@ -21,7 +21,7 @@ from carms.lab.report.pictures import embed_pictures
 from carms.lab.report.table_texts import to_csv
 from carms.lab.report.tables import make_tables
 from carms.lab.runs.gather import gather
-from carms.lab.runs.progress import standing
+from carms.lab.runs.progress import reached
 from carms.lab.runs.reading import read_bounded
 from carms.lab.runs.settings import Settings
 
@@ -95,7 +95,7 @@ def test_what_is_no_file_is_left_out(tmp_path, name, place):
         assert str(path) in problem
         assert "left out" in problem
     assert pictures_of(tmp_path).count("data:image/png") == 1
-    now = standing(tmp_path / "bad", found)
+    now = reached(tmp_path / "bad", found)
     assert (now.state == "begun") == (name == "result.json")
     assert now.step == (0 if name == "metrics.jsonl" else 40)
 

@@ -13,7 +13,7 @@ from carms.lab.cli.rollouts import Rollouts
 from carms.lab.figures.rewards import steps_to, variance_ratio
 from carms.lab.models import addition
 from carms.lab.runs.rollout_settings import RolloutSettings
-from carms.lab.train.rollouts import _objective, train
+from carms.lab.train.rollouts import _objective, train_rollouts
 
 SMALL = {
     "method": "carms",
@@ -97,19 +97,19 @@ def test_rloo_is_leave_one_out_on_independent_rollouts():
 
 def test_a_seed_gives_the_same_run(tmp_path):
     settings = RolloutSettings(**SMALL)
-    train(settings, tmp_path / "one")
-    train(settings, tmp_path / "two")
+    train_rollouts(settings, tmp_path / "one")
+    train_rollouts(settings, tmp_path / "two")
     lines = metrics(tmp_path / "one")
     assert lines == metrics(tmp_path / "two")
     assert [line["step"] for line in lines] == [0, 5, 10, 12]
     # Stopped on its way: it begins anew.
     (tmp_path / "two" / "result.json").unlink()
-    train(settings, tmp_path / "two")
+    train_rollouts(settings, tmp_path / "two")
     assert lines == metrics(tmp_path / "two")
-    train(RolloutSettings(**{**SMALL, "seed": 2}), tmp_path / "three")
+    train_rollouts(RolloutSettings(**{**SMALL, "seed": 2}), tmp_path / "three")
     assert lines != metrics(tmp_path / "three")
     rloo = RolloutSettings(**{**SMALL, "method": "rloo"})
-    train(rloo, tmp_path / "four")
+    train_rollouts(rloo, tmp_path / "four")
     assert metrics(tmp_path / "four")[0] == lines[0]
     assert metrics(tmp_path / "four")[-1] != lines[-1]
 
@@ -183,7 +183,7 @@ def test_bad_input_is_one_line(tmp_path, flags, message):
 def test_damaged_metrics_are_named(tmp_path, lines, message):
     flags = {"steps": 2, "samples": 4, "prompts": 2, "log_every": 1}
     path = tmp_path / "carms-seed0"
-    train(RolloutSettings(**SMALL | flags | {"seed": 0}), path)
+    train_rollouts(RolloutSettings(**SMALL | flags | {"seed": 0}), path)
     command = Rollouts(tmp_path, ("carms",), seeds=1, rate=SMALL["rate"], **flags)
     command.run(Console(quiet=True))
     (path / "SHA256SUMS").unlink()

@@ -12,7 +12,7 @@ from rich.table import Table
 from carms.lab.cli.flags import RunPaths
 
 if TYPE_CHECKING:
-    from carms.lab.runs.gather import Run
+    from carms.lab.runs.gather import RecordedRun
 
 __all__ = ["Plot"]
 
@@ -48,7 +48,7 @@ class Plot:
             console.print(f"written to {written}")
 
 
-def _table(runs: Sequence["Run"]) -> Table:
+def _table(runs: Sequence["RecordedRun"]) -> Table:
     table = Table(
         title="Log likelihood, bound in nats; that of the paper after 10^6 steps",
         box=SIMPLE_HEAD,
@@ -65,7 +65,7 @@ def _table(runs: Sequence["Run"]) -> Table:
     return table
 
 
-def _row(run: "Run") -> list[str]:
+def _row(run: "RecordedRun") -> list[str]:
     from carms.lab.report.paper import printed
     from carms.lab.runs.records import PARTS
 

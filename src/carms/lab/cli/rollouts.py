@@ -109,13 +109,13 @@ def _train(console: Console, left: Sequence["Job[RolloutSettings]"], workers: in
     from carms.lab.runs.metrics import last_line
     from carms.lab.runs.records import read_raw_result
     from carms.lab.sweep.processes import in_processes
-    from carms.lab.train.rollouts import train
+    from carms.lab.train.rollouts import train_rollouts
 
     failed = []
     total = sum(job.settings.steps for job in left)
     with progress_bars(console) as progress:
         bar = progress.add_task("steps of all runs", total=total, visible=bool(left))
-        for outcome in in_processes(train, left, workers):
+        for outcome in in_processes(train_rollouts, left, workers):
             if outcome is not None and outcome.error is not None:
                 failed.append(outcome)
                 console.print(f"{outcome.job.path.name}: {outcome.error}", highlight=False)

@@ -49,7 +49,7 @@ class Sweep:
     def run(self, console: Console) -> None:
         """Plan the runs, then train those that are left."""
         from carms.lab.cli.sweep_progress import follow
-        from carms.lab.runs.progress import standing
+        from carms.lab.runs.progress import reached
         from carms.lab.sweep.grid import read_grid, run_name
         from carms.lab.sweep.jobs import Job
 
@@ -63,7 +63,7 @@ class Sweep:
             run_contest(console, self.grid, out, self.dry_run, executor)
             return
         jobs = [Job(one, out / run_name(one)) for one in read_grid(self.grid)]
-        left = [job for job in jobs if standing(job.path, job.settings).state != "finished"]
+        left = [job for job in jobs if reached(job.path, job.settings).state != "finished"]
         finished = len(jobs) - len(left)
         console.print(f"{counted(len(jobs), 'run')} under {out}, {finished} finished")
         seconds = _time_left(console, left)
@@ -107,7 +107,7 @@ def _time_left(
     """Seconds that each job will take, by a measurement of each kind on this machine, or why it
     would fail.
     """
-    from carms.lab.runs.progress import standing
+    from carms.lab.runs.progress import reached
 
     kinds = {job: replace(job.settings, seed=0) for job in left}
     distinct = [*dict.fromkeys(kinds.values())]
@@ -117,7 +117,7 @@ def _time_left(
     found: dict[Job[Settings], float | str] = {}
     for job, kind in kinds.items():
         times = measured[kind]
-        steps = job.settings.steps - standing(job.path, job.settings).step
+        steps = job.settings.steps - reached(job.path, job.settings).step
         found[job] = times if isinstance(times, str) else steps * times[0] + times[1]
     return found
 
@@ -134,11 +134,11 @@ def _measure(kind: "Settings") -> tuple[float, float] | str:
 
 
 def _plan(job: "Job[Settings]", seconds: float | str | None) -> str:
-    from carms.lab.runs.progress import standing
+    from carms.lab.runs.progress import reached
 
     if seconds is None:
         return f"{job.path.name}: finished"
     if isinstance(seconds, str):
         return f"{job.path.name}: would fail: {printable(seconds)}"
-    step = f"step {standing(job.path, job.settings).step:,} of {job.settings.steps:,}"
+    step = f"step {reached(job.path, job.settings).step:,} of {job.settings.steps:,}"
     return f"{job.path.name}: {step}, {duration(seconds)} left"

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from carms.lab.cli.words import duration
-from carms.lab.runs.progress import Standing, standing
+from carms.lab.runs.progress import Reached, reached
 from carms.lab.runs.settings import Settings
 from carms.lab.sweep.jobs import Executor, Job, Outcome, train_run
 
@@ -64,7 +64,7 @@ class _Progress:
     """
 
     def __init__(self, left: Sequence[Job[Settings]], total: int) -> None:
-        self._open = dict.fromkeys(left, Standing("waiting", {}))
+        self._open = dict.fromkeys(left, Reached("waiting", {}))
         self._total = total
         self.failed: list[Outcome] = []
         self.held: list[Outcome] = []
@@ -72,7 +72,7 @@ class _Progress:
     def look(self) -> None:
         """Read from their directories how far the runs are."""
         for job, before in self._open.items():
-            now = standing(job.path, job.settings)
+            now = reached(job.path, job.settings)
             # Not every line has a test bound: the latest one stays.
             self._open[job] = replace(now, line={**before.line, **now.line})
 
@@ -119,7 +119,7 @@ class _Progress:
         return table
 
 
-def _cells(settings: Settings, now: Standing) -> list[str]:
+def _cells(settings: Settings, now: Reached) -> list[str]:
     if not now.line:
         return ["0", "", "", "", ""]
     milliseconds = now.line["milliseconds"]

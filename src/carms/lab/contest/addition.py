@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.lab.contest.task import Entry, Judged, Learner, Task
+from carms.lab.contest.task import Entry, Judged, Task, TaskLearner
 from carms.lab.models.addition import Adder, held_out, mean_reward, problems, rewards
 from carms.lab.runs.rollout_settings import METHODS
 
@@ -12,7 +12,7 @@ __all__ = ["ROLLOUTS"]
 SAMPLES, PROMPTS = 16, 16
 
 
-class RolloutLearner(Learner):
+class RolloutLearner(TaskLearner):
     """A transformer and its rollouts.
 
     Args:
@@ -48,7 +48,7 @@ def _entries() -> list[Entry]:
     return [Entry(name, SAMPLES, SAMPLES) for name in METHODS]
 
 
-def _start(entry: Entry, rate: float, seed: int) -> Learner:
+def _start(entry: Entry, rate: float, seed: int) -> TaskLearner:
     return RolloutLearner(METHODS[entry.name], rate, seed)
 
 

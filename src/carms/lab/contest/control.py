@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from carms.estimators import make
 from carms.lab.contest.entries import categorical_entries
-from carms.lab.contest.task import Entry, GradientLearner, Judged, Learner, Task
+from carms.lab.contest.task import Entry, GradientLearner, Judged, Task, TaskLearner
 
 __all__ = ["CONTROL"]
 
@@ -76,7 +76,7 @@ def _entries() -> tuple[Entry, ...]:
     return categorical_entries(TURNS * 2, LEVELS, SAMPLES, differentiable=False)
 
 
-def _start(entry: Entry, rate: float, seed: int) -> Learner:
+def _start(entry: Entry, rate: float, seed: int) -> TaskLearner:
     return ControlLearner(make(entry.name, samples=entry.samples), rate, seed)
 
 

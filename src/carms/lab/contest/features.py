@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from carms import subsets
-from carms.lab.contest.task import Entry, GradientLearner, Judged, Learner, Task
+from carms.lab.contest.task import Entry, GradientLearner, Judged, Task, TaskLearner
 from carms.lab.extras import needed
 
 __all__ = ["FEATURES"]
@@ -72,7 +72,7 @@ def _entry(name: str) -> Entry:
     return Entry(name, SAMPLES, len(draw.items))
 
 
-def _start(entry: Entry, rate: float, seed: int) -> Learner:
+def _start(entry: Entry, rate: float, seed: int) -> TaskLearner:
     return FeatureLearner(subsets.make(entry.name, CHOSEN, samples=entry.samples), rate, seed)
 
 

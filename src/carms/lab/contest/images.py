@@ -6,11 +6,11 @@ from functools import cache
 from torch import Tensor
 
 from carms.lab.contest.entries import categorical_entries
-from carms.lab.contest.task import Entry, Judged, Learner, Task
+from carms.lab.contest.task import Entry, Judged, Task, TaskLearner
 from carms.lab.data.datasets import Dataset, load, some_of
 from carms.lab.runs.settings import Settings
-from carms.lab.train import learner
 from carms.lab.train.evaluation import mean_bound
+from carms.lab.train.learner import Learner
 
 __all__ = ["image_task"]
 
@@ -45,7 +45,7 @@ def image_task(
     def entries() -> tuple[Entry, ...]:
         return categorical_entries(*settings.shape, budget, differentiable=True)
 
-    def start(entry: Entry, rate: float, seed: int) -> Learner:
+    def start(entry: Entry, rate: float, seed: int) -> TaskLearner:
         own = replace(
             settings, estimator=entry.name, samples=max(entry.samples, 1), rate=rate, seed=seed
         )
@@ -69,7 +69,7 @@ def image_task(
     )
 
 
-class ImageLearner(Learner):
+class ImageLearner(TaskLearner):
     """A model of images.
 
     Args:
@@ -78,7 +78,7 @@ class ImageLearner(Learner):
 
     def __init__(self, settings: Settings) -> None:
         self._data = held_out(settings.dataset)
-        self._learner = learner.Learner(settings, data=self._data)
+        self._learner = Learner(settings, data=self._data)
 
     def step(self) -> float:
         before = self._learner.objective_sum

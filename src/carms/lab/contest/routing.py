@@ -6,7 +6,7 @@ from torch.nn.functional import one_hot, pad
 
 from carms.estimators import make
 from carms.lab.contest.entries import categorical_entries
-from carms.lab.contest.task import Entry, GradientLearner, Judged, Learner, Task
+from carms.lab.contest.task import Entry, GradientLearner, Judged, Task, TaskLearner
 
 __all__ = ["ROUTING"]
 
@@ -82,7 +82,7 @@ def _entries() -> tuple[Entry, ...]:
     return categorical_entries(LAYERS, EXPERTS, SAMPLES, differentiable=True)
 
 
-def _start(entry: Entry, rate: float, seed: int) -> Learner:
+def _start(entry: Entry, rate: float, seed: int) -> TaskLearner:
     return RoutingLearner(make(entry.name, samples=entry.samples), rate, seed)
 
 

@@ -12,7 +12,7 @@ from carms.estimators import Estimator
 from carms.lab.train.learner import LEARNED_RATE
 from carms.subsets import SubsetEstimator
 
-__all__ = ["Entry", "GradientLearner", "Judged", "Learner", "Task"]
+__all__ = ["Entry", "GradientLearner", "Judged", "Task", "TaskLearner"]
 
 
 class Judged(NamedTuple):
@@ -27,7 +27,7 @@ class Judged(NamedTuple):
     test: float
 
 
-class Learner(ABC):
+class TaskLearner(ABC):
     """A model in training."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Task:
     seeds: int
     evaluations: int
     entries: Callable[[], Sequence[Entry]]
-    start: Callable[[Entry, float, int], Learner]
+    start: Callable[[Entry, float, int], TaskLearner]
     trials: int = 2
     reference: str = "loorf"
     choices: str = "categories"
@@ -104,7 +104,7 @@ class Task:
         return next(entry for entry in self.entries() if entry.name == name)
 
 
-class GradientLearner(Learner):
+class GradientLearner(TaskLearner):
     """A learner that minimises a loss with Adam.
 
     The same seed gives every estimator the same first weights and the same examples.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from carms.lab.report.paper import cells
-from carms.lab.runs.gather import Run
+from carms.lab.runs.gather import RecordedRun
 from carms.lab.runs.settings import LOGGING, Settings
 
 __all__ = [
@@ -33,7 +33,7 @@ class Block:
     Settings that have no effect on a result may differ everywhere.
     """
 
-    groups: Sequence[Sequence[Run]]
+    groups: Sequence[Sequence[RecordedRun]]
 
     @property
     def settings(self) -> Settings:
@@ -41,18 +41,18 @@ class Block:
         return self.groups[0][0].settings
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RecordedRun]:
         """Runs of all groups."""
         return [run for group in self.groups for run in group]
 
 
-def make_blocks(runs: Iterable[Run], directories: Sequence[Path] = ()) -> list[Block]:
+def make_blocks(runs: Iterable[RecordedRun], directories: Sequence[Path] = ()) -> list[Block]:
     """Sort runs into blocks, with those of the same task, data set and network side by side.
 
     Groups of a block are in the order of the directories in which their runs lie, then in that of
     the paper's tables.
     """
-    found: dict[Key, dict[Key, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[Key, dict[Key, list[RecordedRun]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda run: _order(run, directories)):
         shared = [name for name in DEFAULTS if name not in (*VARIANT, *LOGGING, "seed")]
         outer = tuple(getattr(run.settings, name) for name in shared)
@@ -91,7 +91,7 @@ def estimator_order(name: str) -> tuple[int, str]:
     return known.index(name) if name in known else len(known), name
 
 
-def _order(run: Run, directories: Sequence[Path]) -> Key:
+def _order(run: RecordedRun, directories: Sequence[Path]) -> Key:
     settings = run.settings
     first = (settings.task != "vae", settings.dataset, settings.network, settings.categories)
     others = [name for name in DEFAULTS if name not in ("task", *VARIANT, *LOGGING, "seed")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from carms.lab.figures.colours import colour
 from carms.lab.report.blocks import DEFAULTS, told
 from carms.lab.report.sheets import Field, Sheet, number_field
-from carms.lab.runs.gather import Run
+from carms.lab.runs.gather import RecordedRun
 from carms.lab.runs.records import PARTS
 
 __all__ = ["list_runs", "list_settings", "list_versions", "listed"]
@@ -16,7 +16,7 @@ VALUES = 8
 COLUMNS = ("task", "dataset", "network", "categories", "estimator", "seed")
 
 
-def list_runs(runs: Sequence[Run]) -> Sheet:
+def list_runs(runs: Sequence[RecordedRun]) -> Sheet:
     """A row for each run."""
     headings = [
         "run",
@@ -32,7 +32,7 @@ def list_runs(runs: Sequence[Run]) -> Sheet:
     return Sheet(f"{len(runs):,} runs", headings, [_row(run) for run in runs])
 
 
-def list_settings(runs: Sequence[Run]) -> Sheet:
+def list_settings(runs: Sequence[RecordedRun]) -> Sheet:
     """Every setting with the values of the runs, and its default."""
     rows = []
     for name, default in DEFAULTS.items():
@@ -43,7 +43,7 @@ def list_settings(runs: Sequence[Run]) -> Sheet:
     return Sheet("Settings", ["setting", "here", "default"], rows)
 
 
-def list_versions(runs: Sequence[Run]) -> Sheet:
+def list_versions(runs: Sequence[RecordedRun]) -> Sheet:
     """Versions of the programs with which the finished runs were made."""
     counts: Counter[tuple[str, str]] = Counter()
     for run in runs:
@@ -66,7 +66,7 @@ def listed(values: Iterable[str]) -> str:
     return ", ".join(names[:VALUES]) + rest
 
 
-def _row(run: Run) -> list[Field]:
+def _row(run: RecordedRun) -> list[Field]:
     settings, result = run.settings, run.result
     fields = [Field(str(run.path), str(run.path))]
     for name in COLUMNS:

@@ -17,7 +17,7 @@ from carms.lab.report.sheets import to_html
 from carms.lab.report.table_texts import EXPLANATION, to_sheet
 from carms.lab.report.tables import make_tables, missing_tables
 from carms.lab.runs.command_line import command_of
-from carms.lab.runs.gather import Gathered, Run
+from carms.lab.runs.gather import Gathered, RecordedRun
 
 __all__ = ["make_page"]
 
@@ -55,7 +55,7 @@ def _json(data: object) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _summary(runs: Sequence[Run]) -> str:
+def _summary(runs: Sequence[RecordedRun]) -> str:
     finished = sum(run.result is not None for run in runs)
     facts = {
         "runs": f"{len(runs):,}",
@@ -79,7 +79,7 @@ def _problems(problems: Sequence[str]) -> str:
     return f'<details class="problems"{opened}><summary>{title}</summary><ul>{items}</ul></details>'
 
 
-def _missing(runs: Sequence[Run]) -> str:
+def _missing(runs: Sequence[RecordedRun]) -> str:
     names = escape("; ".join(missing_tables(runs)))
     return f'<p class="note">No runs for these tables of the paper: {names}.</p>' if names else ""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from carms.lab.figures.labels import PICTURES
 from carms.lab.figures.png import read_picture
 from carms.lab.report.blocks import Block, variant
-from carms.lab.runs.gather import Run
+from carms.lab.runs.gather import RecordedRun
 
 __all__ = ["embed_pictures"]
 
@@ -21,7 +21,7 @@ class Picture(NamedTuple):
 
     rank: int
     place: int
-    run: Run
+    run: RecordedRun
     name: str
 
 
@@ -44,7 +44,7 @@ def embed_pictures(blocks: Sequence[Block]) -> str:
     )
 
 
-def _of_group(group: Sequence[Run]) -> list[tuple[Run, str]]:
+def _of_group(group: Sequence[RecordedRun]) -> list[tuple[RecordedRun, str]]:
     """The first run that has pictures, with their names."""
     for run in group:
         names = [name for name in PICTURES if read_picture(run.path / f"{name}.png")]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from carms.lab.figures.colours import colour
 from carms.lab.figures.labels import CURVES, CurveLabel
 from carms.lab.report.blocks import Block, headline, variant
-from carms.lab.runs.gather import Run
+from carms.lab.runs.gather import RecordedRun
 
 __all__ = ["Panel", "Style", "curve", "logged_steps", "make_panels", "styles"]
 
@@ -102,12 +102,12 @@ def _json(style: Style) -> dict[str, Any]:
     return style._asdict() | {"name": escape(style.name, quote=False)}
 
 
-def logged_steps(group: Sequence[Run], metric: str) -> list[int]:
+def logged_steps(group: Sequence[RecordedRun], metric: str) -> list[int]:
     """Steps at which any of the runs has logged a metric."""
     return sorted({step for run in group for step in run.metrics[metric].steps})
 
 
-def curve(group: Sequence[Run], name: str, steps: Sequence[int]) -> dict[str, Any]:
+def curve(group: Sequence[RecordedRun], name: str, steps: Sequence[int]) -> dict[str, Any]:
     """Mean, lowest, highest and number of the seeds that have logged each step."""
     wanted = set(steps)
     found: dict[int, list[float]] = defaultdict(list)
@@ -131,7 +131,7 @@ def _thinned(steps: Sequence[int], limit: int) -> Sequence[int]:
     return [steps[i * (len(steps) - 1) // (limit - 1)] for i in range(limit)]
 
 
-def _cost(group: Sequence[Run]) -> dict[str, Any]:
+def _cost(group: Sequence[RecordedRun]) -> dict[str, Any]:
     """A point for each run: the median time of its steps, and that of the later variances."""
     cloud: dict[str, Any] = {"x": [], "y": [], "text": [], "partial": []}
     for run in group:

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 from carms.lab.report.blocks import DEFAULTS, Block, make_blocks, told
 from carms.lab.report.paper import Cell, cells, printed
-from carms.lab.runs.gather import Run
+from carms.lab.runs.gather import RecordedRun
 from carms.lab.runs.records import PARTS
 from carms.lab.runs.settings import LOGGING
 
@@ -38,7 +38,7 @@ class Row:
     categories: int
     estimator: str
     settings: str
-    runs: Sequence[Run]
+    runs: Sequence[RecordedRun]
     paper: Cell | None
     best: bool = False
     paper_best: bool = False
@@ -88,7 +88,7 @@ class Table:
     rows: Sequence[Row]
 
 
-def make_tables(runs: Iterable[Run]) -> list[Table]:
+def make_tables(runs: Iterable[RecordedRun]) -> list[Table]:
     """Make a table for each task, data set, network and part that has a run."""
     found: dict[tuple[str, str, str], list[Block]] = defaultdict(list)
     for block in make_blocks(runs):
@@ -97,7 +97,7 @@ def make_tables(runs: Iterable[Run]) -> list[Table]:
     return [_table(key, part, own) for key, own in found.items() for part in PARTS]
 
 
-def missing_tables(runs: Iterable[Run]) -> list[str]:
+def missing_tables(runs: Iterable[RecordedRun]) -> list[str]:
     """Names of the paper's tables for which there is no run."""
     here = {(run.settings.task, run.settings.dataset, run.settings.network) for run in runs}
     known = dict.fromkeys((task, dataset, network) for task, _, dataset, network, *_ in cells())

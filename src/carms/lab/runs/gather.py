@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from carms.lab.runs.metrics import Series, read_metrics
 from carms.lab.runs.printable import printable
-from carms.lab.runs.records import Result, read_result, read_settings
+from carms.lab.runs.records import Evaluation, read_result, read_settings
 from carms.lab.runs.settings import LOGGING, Settings
 from carms.lab.runs.sums import NAME as SUMS
 from carms.lab.runs.sums import Sums
 
-__all__ = ["Gathered", "Run", "find_runs", "gather"]
+__all__ = ["Gathered", "RecordedRun", "find_runs", "gather"]
 
 # Subdirectories of a run, which hold no runs.
 OWN = {"checkpoints", "tensorboard"}
@@ -24,14 +24,14 @@ REASON = 300
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """A run as its directory has it; ``result`` is None if the run is not finished."""
 
     path: Path
     settings: Settings
     step: int
     metrics: dict[str, Series]
-    result: Result | None
+    result: Evaluation | None
 
     @property
     def milliseconds(self) -> float | None:
@@ -42,7 +42,7 @@ class Run:
 class Gathered(NamedTuple):
     """Runs in the order of their paths, and a line for everything that was left out."""
 
-    runs: list[Run]
+    runs: list[RecordedRun]
     problems: list[str]
 
 
@@ -50,7 +50,7 @@ def gather(directories: Sequence[Path]) -> Gathered:
     """All runs in and below the directories, each once."""
     if not directories:
         raise ValueError("no directory is given: give run directories, or directories of them")
-    best: dict[Settings, Run] = {}
+    best: dict[Settings, RecordedRun] = {}
     paths, problems = find_runs(directories)
     for path in paths:
         run = _read(path, problems)
@@ -92,7 +92,7 @@ def find_runs(directories: Sequence[Path]) -> tuple[list[Path], list[str]]:
     return list(found.values()), problems
 
 
-def _read(path: Path, problems: list[str]) -> Run | None:
+def _read(path: Path, problems: list[str]) -> RecordedRun | None:
     def leave_out(name: str, what: str, reason: object) -> None:
         why = printable(str(reason), REASON)
         problems.append(f"{printable(str(path / name))}: {what} ({why}), left out")
@@ -116,4 +116,4 @@ def _read(path: Path, problems: list[str]) -> Run | None:
         result = None
         leave_out("result.json", "not a result", error)
     steps = metrics["milliseconds"].steps
-    return Run(path, settings, steps[-1] if steps else 0, metrics, result)
+    return RecordedRun(path, settings, steps[-1] if steps else 0, metrics, result)

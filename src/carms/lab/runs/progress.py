@@ -9,11 +9,11 @@ from carms.lab.runs.metrics import last_line
 from carms.lab.runs.records import read_result
 from carms.lab.runs.settings import Settings
 
-__all__ = ["Standing", "standing"]
+__all__ = ["Reached", "reached"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class Reached:
     """How far a run is.
 
     Attributes:
@@ -30,12 +30,12 @@ class Standing:
         return int(self.line.get("step", 0))
 
 
-def standing(path: Path, settings: Settings) -> Standing:
+def reached(path: Path, settings: Settings) -> Reached:
     """How far a run is now. Damaged files count as missing here: training names them."""
     if not os.path.exists(path / "config.json"):
-        return Standing("waiting", {})
+        return Reached("waiting", {})
     try:
         finished = read_result(path, settings) is not None
     except (OSError, ValueError):
         finished = False
-    return Standing("finished" if finished else "begun", last_line(path, settings.steps))
+    return Reached("finished" if finished else "begun", last_line(path, settings.steps))

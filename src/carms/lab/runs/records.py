@@ -17,7 +17,7 @@ from carms.lab.runs.sums import Sums, sha256
 
 __all__ = [
     "PARTS",
-    "Result",
+    "Evaluation",
     "read_config",
     "read_finished",
     "read_lines",
@@ -31,7 +31,7 @@ PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
-class Result:
+class Evaluation:
     """Log likelihoods of a finished run by part of the data, and what it was made with."""
 
     likelihood: dict[str, float]
@@ -44,7 +44,7 @@ def read_settings(directory: Path) -> Settings:
     return Settings.from_json(_checked_object(directory, "config.json"))
 
 
-def read_result(directory: Path, settings: Settings) -> Result | None:
+def read_result(directory: Path, settings: Settings) -> Evaluation | None:
     """Read ``result.json``; None if there is none, because the run is not finished."""
     try:
         row = _checked_object(directory, "result.json")
@@ -53,7 +53,7 @@ def read_result(directory: Path, settings: Settings) -> Result | None:
     return _result(row, settings)
 
 
-def _result(row: dict[str, Any], settings: Settings) -> Result:
+def _result(row: dict[str, Any], settings: Settings) -> Evaluation:
     if row.get("step") != settings.steps:
         raise ValueError(f"step {row.get('step')!r} of {settings.steps}")
     likelihood = {part: number(row, f"{part}_log_likelihood") for part in PARTS}
@@ -61,7 +61,7 @@ def _result(row: dict[str, Any], settings: Settings) -> Result:
     if not isinstance(versions, dict):
         raise ValueError(f"versions is {versions!r}")
     named = {name: str(value) for name, value in versions.items()}
-    return Result(likelihood, number(row, "training_seconds"), named)
+    return Evaluation(likelihood, number(row, "training_seconds"), named)
 
 
 def _checked_object(directory: Path, name: str) -> dict[str, Any]:

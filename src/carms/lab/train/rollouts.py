@@ -12,7 +12,7 @@ from carms.lab.models.addition import Adder, held_out, mean_reward, problems, re
 from carms.lab.runs.rollout_settings import METHODS, RolloutSettings
 from carms.lab.runs.store import RunDirectory
 
-__all__ = ["train"]
+__all__ = ["train_rollouts"]
 
 # Number of gradients of which a variance is made, and lines of metrics from one variance to the
 # next.
@@ -20,7 +20,7 @@ REPETITIONS = 8
 VARIANCE_EVERY = 4
 
 
-def train(settings: RolloutSettings, path: Path) -> dict[str, Any]:
+def train_rollouts(settings: RolloutSettings, path: Path) -> dict[str, Any]:
     """Train a run and give what ``result.json`` has; at once if it is there.
 
     A run that was stopped begins anew, because a whole run takes minutes only.
