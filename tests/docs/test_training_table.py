@@ -52,10 +52,14 @@ def test_every_run_of_the_table_is_there_to_its_last_step(benchmark):
     assert sorted(ended) == sorted({benchmark.run_of(row) for row in rows})
 
 
-def test_a_table_that_cannot_be_written_stays_as_it_is(benchmark):
+def test_a_table_that_cannot_be_written_stays_as_it_is(benchmark, monkeypatch):
     """The new rows are written beside it first."""
     before = benchmark.TABLE.read_bytes()
-    benchmark.TABLE.parent.joinpath(f"training.csv.{os.getpid()}.partial").mkdir()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"cannot write .*training.csv"):
         benchmark.add(benchmark.TABLE, benchmark.read(benchmark.TABLE)[-1:])
     assert benchmark.TABLE.read_bytes() == before

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from small_contest import TASK
 
+from carms.lab.contest.contest import is_contest
 from carms.lab.contest.machine import note_machine, noted_machines
 from carms.lab.contest.results import Result, Run, add_result, read_results
 
@@ -89,6 +90,13 @@ def test_a_run_that_fails_in_its_first_step_has_taken_no_time(tmp_path):
     result = Result(Run("final", "loorf", 1.0, 0), 0.0, (), "ValueError: of f")
     add_result(path, TASK, result)
     assert [*read_results(path, TASK).values()] == [result]
+
+
+def test_a_file_of_the_same_name_makes_no_contest(tmp_path):
+    (tmp_path / "digits.csv").write_text("a,b\n1,2\n")
+    assert not is_contest(tmp_path)
+    (tmp_path / "routing.csv").write_text("kind,estimator,rate,seed,seconds,error,7\n")
+    assert is_contest(tmp_path)
 
 
 def test_a_machine_is_noted_once(tmp_path):

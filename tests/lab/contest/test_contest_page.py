@@ -14,6 +14,7 @@ from carms.lab.cli import contest as command
 from carms.lab.cli.report import Report
 from carms.lab.cli.sweep import Sweep
 from carms.lab.contest import contest, running
+from carms.lab.contest.machine import noted_machines
 from carms.lab.contest.picture import SPARE, inks_of_panels
 from carms.lab.contest.results import Result, Run, read_results
 
@@ -29,6 +30,7 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     output(Sweep("contest/made-up", out))
     results = read_results(out / "made-up.csv", TASK)
     assert len(results) == 42
+    assert len(noted_machines(out)) == 1
     assert "42 of 42 runs are there" in output(Sweep("contest/made-up", out))
     dry = output(Sweep("contest/made-up", out, dry_run=True))
     assert re.search(r"lost +0 runs", dry)

@@ -7,14 +7,14 @@ from small_contest import LOWER, SLOPES, TASK, MadeUp
 
 from carms.lab.contest.plan import chosen_rates, expected_runs, missing_runs
 from carms.lab.contest.results import Run
-from carms.lab.contest.running import seconds_of_run, train_run
+from carms.lab.contest.running import result_of, seconds_of_run
 from carms.lab.contest.task import Judged
 
 
 def run_all(task, results):
     """Train until nothing is missing."""
     while missing := missing_runs(task, results):
-        results |= {run: train_run(task, run) for run in missing}
+        results |= {run: result_of(task, run) for run in missing}
     return results
 
 
@@ -22,7 +22,7 @@ def test_all_trials_come_before_final_runs_and_seeds_take_turns():
     trials = missing_runs(TASK, {})
     assert {run.kind for run in trials} == {"trial"}
     assert len(trials) == 4 * 3 * 2
-    results = {run: train_run(TASK, run) for run in trials}
+    results = {run: result_of(TASK, run) for run in trials}
     finals = missing_runs(TASK, results)
     assert [run.seed for run in finals] == sorted(run.seed for run in finals)
     assert not {run.seed for run in finals} & {run.seed for run in trials}
@@ -30,7 +30,7 @@ def test_all_trials_come_before_final_runs_and_seeds_take_turns():
 
 
 def test_the_best_rate_is_chosen_and_one_that_failed_is_out():
-    results = {run: train_run(TASK, run) for run in missing_runs(TASK, {})}
+    results = {run: result_of(TASK, run) for run in missing_runs(TASK, {})}
     rates = chosen_rates(TASK, results)
     assert rates == {"loorf": 2.0, "good": 2.0, "bad": 2.0, "lost": None}
     broken = Run("trial", "good", 2.0, 1000)
@@ -39,13 +39,13 @@ def test_the_best_rate_is_chosen_and_one_that_failed_is_out():
 
 
 def test_the_lowest_score_chooses_the_rate_where_lower_is_better():
-    results = {run: train_run(LOWER, run) for run in missing_runs(LOWER, {})}
+    results = {run: result_of(LOWER, run) for run in missing_runs(LOWER, {})}
     assert chosen_rates(LOWER, results)["loorf"] in (1.0, 3.0)
 
 
 def test_an_entry_has_no_rate_before_its_trials_are_over():
     first = missing_runs(TASK, {})[0]
-    assert chosen_rates(TASK, {first: train_run(TASK, first)}) == {}
+    assert chosen_rates(TASK, {first: result_of(TASK, first)}) == {}
 
 
 def test_nothing_is_missing_in_the_end():
@@ -57,8 +57,8 @@ def test_nothing_is_missing_in_the_end():
 
 
 def test_a_trial_is_judged_by_validation_and_a_final_run_by_test():
-    assert train_run(TASK, Run("trial", "loorf", 2.0, 0)).scores == (6,)
-    assert train_run(TASK, Run("final", "loorf", 2.0, 0)).scores == (102, 104, 106)
+    assert result_of(TASK, Run("trial", "loorf", 2.0, 0)).scores == (6,)
+    assert result_of(TASK, Run("final", "loorf", 2.0, 0)).scores == (102, 104, 106)
 
 
 def test_the_model_with_the_best_validation_score_so_far_counts():
@@ -67,12 +67,12 @@ def test_the_model_with_the_best_validation_score_so_far_counts():
             return {2: Judged(1.0, 10.0), 4: Judged(3.0, 20.0), 6: Judged(2.0, 30.0)}[self.steps]
 
     run = Run("final", "loorf", 1.0, 0)
-    assert train_run(replace(TASK, start=Overfitting), run).scores == (10, 20, 20)
-    assert train_run(replace(LOWER, start=Overfitting), run).scores == (10, 10, 10)
+    assert result_of(replace(TASK, start=Overfitting), run).scores == (10, 20, 20)
+    assert result_of(replace(LOWER, start=Overfitting), run).scores == (10, 10, 10)
 
 
 def test_divergence_is_a_result():
-    found = train_run(TASK, Run("final", "lost", 2.0, 1))
+    found = result_of(TASK, Run("final", "lost", 2.0, 1))
     assert found.error == "diverged: the objective is nan at step 3"
     assert len(found.scores) == 1
 
@@ -91,7 +91,7 @@ def test_an_error_of_a_step_is_a_result(error):
         def step(self):
             raise error
 
-    assert train_run(replace(TASK, start=Failing), Run("final", "loorf", 1.0, 0)).error
+    assert result_of(replace(TASK, start=Failing), Run("final", "loorf", 1.0, 0)).error
 
 
 def test_a_machine_without_memory_is_no_result():
@@ -100,7 +100,7 @@ def test_a_machine_without_memory_is_no_result():
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     with pytest.raises(RuntimeError, match="allocate memory"):
-        train_run(replace(TASK, start=Large), Run("final", "loorf", 1.0, 0))
+        result_of(replace(TASK, start=Large), Run("final", "loorf", 1.0, 0))
 
 
 def test_a_judgement_that_is_not_a_number_is_a_failure():
@@ -108,7 +108,7 @@ def test_a_judgement_that_is_not_a_number_is_a_failure():
         def judge(self):
             return Judged(1.0, float("nan"))
 
-    found = train_run(replace(TASK, start=Undefined), Run("final", "loorf", 1.0, 0))
+    found = result_of(replace(TASK, start=Undefined), Run("final", "loorf", 1.0, 0))
     assert found.error.startswith("diverged: the judgement is")
 
 

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from carms.lab.contest.rules import RULES
 from carms.lab.contest.statistics import Rank, paired_difference, ranks
 
 
@@ -39,13 +40,16 @@ def test_one_seed_has_no_interval():
     assert (found.low, found.high) == (-math.inf, math.inf)
 
 
-def test_the_interval_covers_the_true_mean_as_often_as_it_says():
+@pytest.mark.parametrize(("seeds", "one_in"), [(10, 18), (5, 12)])
+def test_equals_are_told_apart_as_rarely_as_the_rules_say(seeds, one_in):
     stream = torch.Generator().manual_seed(0)
-    samples = torch.randn(300, 10, generator=stream, dtype=torch.float64)
-    found = [paired_difference(sample) for sample in samples]
-    covered = sum(each.low <= 0 <= each.high for each in found) / len(found)
-    # Plain percentiles of the bootstrap cover 0.90.
-    assert 0.925 < covered < 0.98
+    samples = torch.randn(600, seeds, generator=stream, dtype=torch.float64)
+    told = [paired_difference(sample).verdict != "not distinguishable" for sample in samples]
+    share, error = sum(told) / len(told), (one_in - 1) ** 0.5 / one_in / len(told) ** 0.5
+    # With plain percentiles of the bootstrap it is one in ten and one in five.
+    assert share == pytest.approx(1 / one_in, abs=3 * error)
+    words = {18: "one in eighteen", 12: "one in twelve"}
+    assert words[one_in] in RULES["Verdict"]
 
 
 def test_the_interval_is_that_of_t_for_normal_values():

@@ -10,7 +10,7 @@ from carms.estimators import find
 from carms.lab.contest import features
 from carms.lab.contest.entries import OVERDRAFT, categorical_entries
 from carms.lab.contest.results import Run
-from carms.lab.contest.running import train_run
+from carms.lab.contest.running import result_of
 from carms.lab.contest.tasks import TASKS
 
 
@@ -65,7 +65,7 @@ def test_a_run_is_reproducible_and_its_seed_matters(name):
     rate = task.rates[0]
     torch.manual_seed(0)
     first, again, other = (
-        train_run(task, Run("final", task.reference, rate, seed)) for seed in (0, 0, 1)
+        result_of(task, Run("final", task.reference, rate, seed)) for seed in (0, 0, 1)
     )
     assert not first.error
     assert first.scores == again.scores != other.scores
@@ -85,7 +85,7 @@ def test_entries_with_the_same_seed_start_alike_and_see_the_same_examples(name):
 
 def test_routing_is_learned():
     task = replace(TASKS["routing"], steps=150, judge_every=10)
-    scores = train_run(task, Run("final", "straight-through", 1e-2, 0)).scores
+    scores = result_of(task, Run("final", "straight-through", 1e-2, 0)).scores
     assert scores[-1] < 0.7 * scores[0]
 
 

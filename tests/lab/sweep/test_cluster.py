@@ -143,3 +143,8 @@ def test_what_is_no_address_of_a_cluster_is_refused(address):
     # A dry run does not use the cluster, and refuses it too.
     with pytest.raises(ValueError, match="--ray takes HOST:PORT"):
         Sweep("short-vae", dry_run=True, ray=address).run(Console(quiet=True))
+
+
+def test_workers_of_a_cluster_are_refused():
+    with pytest.raises(ValueError, match="--workers or --ray, not both"):
+        Sweep("short-vae", dry_run=True, ray="auto", workers=2).run(Console(quiet=True))

@@ -13,6 +13,7 @@ from carms.lab.cli.rollouts import Rollouts
 from carms.lab.figures.rewards import steps_to, variance_ratio
 from carms.lab.models import addition
 from carms.lab.runs.rollout_settings import RolloutSettings
+from carms.lab.runs.store import RunDirectory
 from carms.lab.train.rollouts import _objective, train_rollouts
 
 SMALL = {
@@ -190,6 +191,18 @@ def test_damaged_metrics_are_named(tmp_path, lines, message):
     (path / "metrics.jsonl").write_text(lines)
     with pytest.raises(ValueError, match=rf"{path}/metrics\.jsonl is damaged: {message}"):
         command.run(Console(quiet=True))
+
+
+def test_a_run_that_another_process_holds_is_no_failure(tmp_path):
+    flags = {"steps": 2, "samples": 4, "prompts": 2, "log_every": 1}
+    settings = RolloutSettings(**SMALL | flags | {"seed": 0})
+    command = Rollouts(tmp_path, ("carms",), seeds=1, rate=SMALL["rate"], **flags)
+    with (
+        RunDirectory(tmp_path / "carms-seed0", settings.to_json()).held(),
+        pytest.raises(ValueError, match="another process trains 1 run: when it has ended"),
+    ):
+        command.run(Console(quiet=True))
+    command.run(Console(quiet=True))
 
 
 def test_summaries():

@@ -13,7 +13,6 @@ from carms.lab.cli.progress import progress_bars
 from carms.lab.cli.words import counted, duration
 from carms.lab.contest import html, markdown
 from carms.lab.contest.contest import read_contest
-from carms.lab.contest.machine import note_machine
 from carms.lab.contest.picture import draw_contest
 from carms.lab.contest.plan import expected_runs, missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, read_results, results_path
@@ -95,7 +94,6 @@ def _run_task(console: Console, task: Task, out: Path, executor: Executor) -> No
     out.mkdir(parents=True, exist_ok=True)
     try:
         with running_lock(out, task).acquire(timeout=0):
-            note_machine(out)
             _run_missing(console, task, results_path(out, task), executor)
     except Timeout:
         console.print(f"{task.name}: another process runs it", highlight=False)

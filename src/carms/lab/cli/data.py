@@ -85,6 +85,8 @@ def _print_built_in(console: Console, name: str) -> None:
 class Data:
     """List, fetch and verify the sets of images.
 
+    Files are kept in the directory $CARMS_DATA, by default in a cache of this user.
+
     Attributes:
         action: what to do
     """

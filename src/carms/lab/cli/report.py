@@ -29,7 +29,8 @@ class Report:
             directory of the contest
         out: file to write (default: report.html, or .md, .csv or .tex); the contest as markdown
             also writes its picture, to the same name with the ending .png
-        format: one of html (a page for a browser), markdown, csv and latex (the tables alone)
+        format: one of html (a page for a browser), markdown, csv and latex (the tables alone);
+            the contest as html or markdown
     """
 
     directories: RunPaths

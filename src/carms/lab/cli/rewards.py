@@ -19,18 +19,18 @@ EXPLANATION = (
     "of carms' gradient to that of rloo's at the same parameters, mean over training"
 )
 
-Metrics = Mapping[str, Sequence[Any]]
+RunsByMethod = Mapping[str, Sequence[Any]]
 """Lines of metrics of each run, by method."""
 
 
-def print_rewards(console: Console, metrics: Metrics, title: str) -> None:
+def print_rewards(console: Console, metrics: RunsByMethod, title: str) -> None:
     """Print a table of the methods, what its columns mean, and the difference of the methods."""
     console.print(_table(metrics, title))
     console.print(EXPLANATION, highlight=False, soft_wrap=False)
     _print_difference(console, metrics)
 
 
-def _table(metrics: Metrics, title: str) -> Table:
+def _table(metrics: RunsByMethod, title: str) -> Table:
     """Means over seeds, with standard deviations; steps to a reward as medians."""
     table = Table(title=f"{title}; held-out prompts, greedy decoding")
     table.add_column("method")
@@ -60,7 +60,7 @@ def _steps_cell(steps: Sequence[int | None]) -> str:
     return f"{text} ({len(reached)}/{len(steps)})"
 
 
-def _print_difference(console: Console, metrics: Metrics) -> None:
+def _print_difference(console: Console, metrics: RunsByMethod) -> None:
     """Compare the methods seed by seed, if there are two methods and several seeds."""
     if len(metrics) < 2 or len(metrics["rloo"]) < 2:
         return

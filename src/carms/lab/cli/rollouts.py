@@ -12,7 +12,7 @@ from carms.lab.cli.words import counted
 from carms.lab.runs.rollout_settings import Method, RolloutSettings
 
 if TYPE_CHECKING:
-    from carms.lab.sweep.jobs import Job
+    from carms.lab.sweep.jobs import Job, Outcome
 
 __all__ = ["Rollouts"]
 
@@ -111,13 +111,14 @@ def _train(console: Console, left: Sequence["Job[RolloutSettings]"], workers: in
     from carms.lab.sweep.processes import in_processes
     from carms.lab.train.rollouts import train_rollouts
 
-    failed = []
+    failed: list[Outcome] = []
+    held: list[Outcome] = []
     total = sum(job.settings.steps for job in left)
     with progress_bars(console) as progress:
         bar = progress.add_task("steps of all runs", total=total, visible=bool(left))
         for outcome in in_processes(train_rollouts, left, workers):
             if outcome is not None and outcome.error is not None:
-                failed.append(outcome)
+                (held if outcome.held else failed).append(outcome)
                 console.print(f"{outcome.job.path.name}: {outcome.error}", highlight=False)
             elif outcome is not None:
                 job = outcome.job
@@ -133,3 +134,8 @@ def _train(console: Console, left: Sequence["Job[RolloutSettings]"], workers: in
                 progress.update(bar, completed=sum(line.get("step", 0) for line in lines))
     if failed:
         raise ValueError(f"{counted(len(failed), 'run')} failed; the same command retries")
+    if held:
+        raise ValueError(
+            f"another process trains {counted(len(held), 'run')}: when it has ended, the same "
+            "command shows all of them"
+        )

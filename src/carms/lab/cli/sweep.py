@@ -95,6 +95,10 @@ class Sweep:
 
         workers = number_of_workers(self.workers)
         if self.ray is not None:
+            if self.workers is not None:
+                raise ValueError(
+                    "give --workers or --ray, not both: a cluster uses all the cores it has"
+                )
             # An error here, because a dry run does not use the cluster.
             host_and_port(self.ray)
             return partial(on_ray, address=self.ray)

@@ -36,6 +36,8 @@ class CompleteFlags(VaeFlags):
     """The same for the completion task."""
 
     task: Annotated[Literal["vae", "complete"], tyro.conf.Suppress] = "complete"
+    # This task has no prior.
+    prior_rate: Annotated[float, tyro.conf.Suppress] = Settings.prior_rate
 
 
 @dataclass(frozen=True)

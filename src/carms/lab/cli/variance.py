@@ -25,14 +25,14 @@ class Variance:
 
     The run's own estimator has the options of the run and, at the run's number of samples, what it
     has learned. All others have their default options; those that learn are untrained, and the
-    table says so.
+    table says so. The table is also written to variance-STEP.json in the directory of the run.
 
     Attributes:
         path: directory of the run
         estimators: names of the estimators
         samples: number of samples of a gradient (default: what the run would use with each
             estimator)
-        repetitions: number of independent gradients of each estimator
+        repetitions: number of independent gradients of each estimator, at least 20
         images: number of images of the training set
         step: step of the checkpoint to measure at (default: the last one)
         device: torch device on which to compute

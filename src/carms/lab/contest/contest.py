@@ -6,7 +6,7 @@ from pathlib import Path
 
 from carms.lab.contest.machine import noted_machines
 from carms.lab.contest.plan import missing_runs, planned_results
-from carms.lab.contest.results import Result, Run, read_results, results_path
+from carms.lab.contest.results import Result, Run, are_results, read_results, results_path
 from carms.lab.contest.standings import Standing, make_standings
 from carms.lab.contest.tables import summary_sheet, task_sheets
 from carms.lab.contest.task import Task
@@ -103,7 +103,7 @@ class Contest:
 
 def is_contest(folder: Path) -> bool:
     """Whether a directory has results of the contest."""
-    return any(results_path(folder, task).exists() for task in TASKS.values())
+    return any(are_results(results_path(folder, task)) for task in TASKS.values())
 
 
 def read_contest(folder: Path) -> Contest:

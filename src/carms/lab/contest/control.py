@@ -44,7 +44,7 @@ def fly(scene: Tensor, plan: Tensor) -> Tensor:
 class ControlLearner(GradientLearner):
     """A policy that sees a scene and gives the logits of a plan."""
 
-    def build(self, rate: float) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, object]]:
         hidden = [nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()]
         last = nn.Linear(64, TURNS * 2 * LEVELS), nn.Unflatten(-1, (TURNS * 2, LEVELS))
         self._policy = nn.Sequential(*hidden, *last)

@@ -26,11 +26,11 @@ def digits() -> tuple[Tensor, Tensor]:
 class FeatureLearner(GradientLearner):
     """Logits of the pixels, and a network that reads an image of which it sees a subset."""
 
-    def build(self, rate: float) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, object]]:
         self._choice = nn.Parameter(torch.zeros(PIXELS))
         self._reader = nn.Sequential(nn.Linear(2 * PIXELS, 128), nn.ReLU(), nn.Linear(128, 10))
         reader = {"params": [*self._reader.parameters()], "lr": READER_RATE}
-        return [reader, {"params": [self._choice], "lr": rate}]
+        return [reader, {"params": [self._choice]}]
 
     def loss(self) -> Tensor:
         images, labels = digits()

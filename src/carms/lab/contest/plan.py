@@ -44,12 +44,12 @@ def chosen_rates(task: Task, results: Mapping[Run, Result]) -> dict[str, float |
         trials = [run for run in _trials(task) if run.estimator == name]
         if not all(run in results for run in trials):
             continue
-        means = {}
+        totals = {}
         for rate in task.rates:
             ended = [results[run] for run in trials if run.rate == rate]
             if not any(result.error for result in ended):
-                means[rate] = sign * sum(result.scores[-1] for result in ended)
-        found[name] = max(means, key=means.__getitem__) if means else None
+                totals[rate] = sign * sum(result.scores[-1] for result in ended)
+        found[name] = max(totals, key=totals.__getitem__) if totals else None
     return found
 
 

@@ -14,7 +14,7 @@ from carms.lab.runs.metrics import LARGEST
 from carms.lab.runs.reading import read_if_there
 from carms.lab.runs.writing import write_atomically
 
-__all__ = ["Kind", "Result", "Run", "add_result", "read_results", "results_path"]
+__all__ = ["Kind", "Result", "Run", "add_result", "are_results", "read_results", "results_path"]
 
 Kind = Literal["trial", "final"]
 """A trial chooses a rate, with a seed of its own; a final run is compared."""
@@ -55,6 +55,12 @@ class Result:
 def results_path(folder: Path, task: Task) -> Path:
     """The file of a task."""
     return folder / f"{task.name}.csv"
+
+
+def are_results(path: Path) -> bool:
+    """Whether a file begins like one of a task, of this version or of another."""
+    data = read_if_there(path, _LIMIT)
+    return data is not None and data.startswith(",".join(_COLUMNS).encode())
 
 
 def read_results(path: Path, task: Task) -> dict[Run, Result]:

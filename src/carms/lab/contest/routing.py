@@ -47,7 +47,7 @@ def points(count: int, stream: torch.Generator) -> Tensor:
 class RoutingLearner(GradientLearner):
     """A router and its experts."""
 
-    def build(self, rate: float) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, object]]:
         hidden = [nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()]
         last = nn.Linear(64, LAYERS * EXPERTS), nn.Unflatten(-1, (LAYERS, EXPERTS))
         self._router = nn.Sequential(*hidden, *last)

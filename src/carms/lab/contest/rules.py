@@ -35,5 +35,8 @@ RULES = {
     "choice is not in the interval.",
     "Rank": "By the mean score over the seeds that all entries have, with an interval of "
     f"{LEVEL:.0%} from its places in the same resamples, expanded as for the lead.",
+    "Order": "Tables over all tasks are sorted by tasks won less tasks lost, then by the mean "
+    "rank. An estimator for few tasks, such as those for binary variables, cannot lose elsewhere: "
+    "its place is not comparable.",
     "Score": "Mean and standard deviation over seeds.",
 }

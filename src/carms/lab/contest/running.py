@@ -6,17 +6,18 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from carms.lab.contest.machine import note_machine
 from carms.lab.contest.results import Result, Run, add_result, read_results, results_path
 from carms.lab.contest.task import Judged, Task
 from carms.lab.contest.tasks import TASKS
 
-__all__ = ["running_lock", "seconds_of_run", "train_run", "work"]
+__all__ = ["result_of", "running_lock", "seconds_of_run", "work"]
 
 # Steps of a measurement of time.
 WARM_UP, MEASURED = 2, 8
 
 
-def train_run(task: Task, run: Run) -> Result:
+def result_of(task: Task, run: Run) -> Result:
     """Train a run to its end, or until it diverges.
 
     At every judgement the model with the best validation score so far counts: early stopping.
@@ -67,7 +68,8 @@ def work(name: str, run: Run, path: Path) -> None:
     A run that fails is a result, too.
     """
     if run not in read_results(path, TASKS[name]):
-        add_result(path, TASKS[name], train_run(TASKS[name], run))
+        note_machine(path.parent)
+        add_result(path, TASKS[name], result_of(TASKS[name], run))
 
 
 def seconds_of_run(task: Task, estimator: str) -> float:

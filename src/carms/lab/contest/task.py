@@ -123,11 +123,11 @@ class GradientLearner(TaskLearner):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            groups = self.build(rate)
+            groups = self.build()
         self._optimisers = [torch.optim.Adam(groups, lr=rate)]
 
     @abstractmethod
-    def build(self, rate: float) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, object]]:
         """Make the model, and return its groups of parameters for Adam."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from carms.lab.figures.colours import colour
 
 __all__ = ["draw_rewards", "spread", "steps_to", "variance_ratio"]
 
-Metrics = Sequence[Mapping[str, Any]]
+Lines = Sequence[Mapping[str, Any]]
 """The lines of metrics of one run."""
 
 # Each method has the colour of the estimator that it is for sequences.
@@ -22,7 +22,7 @@ _COLOURS = {"rloo": colour("loorf"), "carms": colour("carms-s")}
 _SHARES = {"reward": "Right digits", "solved": "Right answers"}
 
 
-def steps_to(share: float, runs: Sequence[Metrics]) -> list[int | None]:
+def steps_to(share: float, runs: Sequence[Lines]) -> list[int | None]:
     """The first logged step at which each run had that reward on held-out prompts; None if never.
 
     Examples:
@@ -37,7 +37,7 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def variance_ratio(runs: Sequence[Metrics]) -> dict[int, float]:
+def variance_ratio(runs: Sequence[Lines]) -> dict[int, float]:
     """Variance of CARMS' gradient over that of RLOO's at the same parameters, by step.
 
     Both variances are summed over the runs before they are divided.
@@ -51,7 +51,7 @@ def variance_ratio(runs: Sequence[Metrics]) -> dict[int, float]:
     return found
 
 
-def draw_rewards(methods: Mapping[str, Sequence[Metrics]], out: Path) -> list[Path]:
+def draw_rewards(methods: Mapping[str, Sequence[Lines]], out: Path) -> list[Path]:
     """Draw rewards over steps, mean and range over seeds, and the ratio of variances."""
     figure, panels = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     *shares, right = panels
@@ -78,7 +78,7 @@ def draw_rewards(methods: Mapping[str, Sequence[Metrics]], out: Path) -> list[Pa
     return save_figure(figure, out)
 
 
-def _draw_band(axes: Axes, method: str, runs: Sequence[Metrics], name: str) -> None:
+def _draw_band(axes: Axes, method: str, runs: Sequence[Lines], name: str) -> None:
     steps = [row["step"] for row in runs[0]]
     values = [[row[name] for row in rows] for rows in zip(*runs, strict=True)]
     axes.plot(steps, [statistics.mean(row) for row in values], color=_COLOURS[method], label=method)

@@ -103,7 +103,7 @@ def read_finished(directory: Path, settings: Settings) -> dict[str, Any] | None:
 
 
 def _damaged(path: Path, error: ValueError) -> ValueError:
-    return ValueError(f"{path} is damaged: {error}; remove it to evaluate the run again")
+    return ValueError(f"{path} is damaged: {error}; remove it, and run the same command again")
 
 
 def read_raw_metrics(directory: Path) -> list[dict[str, Any]]:

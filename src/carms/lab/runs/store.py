@@ -61,7 +61,8 @@ class RunDirectory:
         lock = self.path / "lock"
         try:
             with FileLock(lock).acquire(patience):
-                lock.write_text(f"process {os.getpid()} on {platform.node()}\n")
+                with open(lock, "w", opener=open_no_link) as file:
+                    file.write(f"process {os.getpid()} on {platform.node()}\n")
                 self._refuse_another_run()
                 if read_config(self.path) != self._config:
                     write_json(self.path / "config.json", self._config)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,11 +13,11 @@ __all__ = ["as_json", "check_writable", "open_no_link", "write_atomically", "wri
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write all of a file or nothing; it is on disk when this returns. A link is replaced."""
-    # With a name that they share, one writer would publish the unfinished file of another.
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    # With a name that they share, one writer would publish the unfinished file of another; on a
+    # shared disk the number of a process is no name of its own.
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
     try:
         # A file that is made anew is nobody's link.
-        partial.unlink(missing_ok=True)
         with partial.open("xb") as file:
             file.write(data)
             file.flush()

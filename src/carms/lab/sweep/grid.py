@@ -67,10 +67,12 @@ def read_grid(source: str) -> list[Settings]:
         raise ValueError(
             f"a grid is {', '.join(names)}, contest/TASK or a TOML file; there is no {source}{hint}"
         )
-    if path.stat().st_size > BYTES:
+    with path.open("rb") as file:
+        text = file.read(BYTES + 1)
+    if len(text) > BYTES:
         raise ValueError(f"{source} is too large for a grid: it has more than {BYTES:,} bytes")
     try:
-        return expand(tomllib.loads(path.read_text("utf-8")))
+        return expand(tomllib.loads(text.decode()))
     except RecursionError as error:
         raise ValueError(f"{source}: its values are nested too deeply") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:

@@ -19,7 +19,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Job(Generic[Kind]):
-    """Settings of a run, and the directory to train it in."""
+    """Settings of a run, and its directory, or the file for its result."""
 
     settings: Kind
     path: Path
@@ -41,7 +41,7 @@ class Outcome:
 
 
 Work = Callable[[Any, Path], object]
-"""Trains a run, given its settings and its directory; a function that other processes can import.
+"""Trains a run, given its settings and its path; a function that other processes can import.
 """
 
 Executor = Callable[[Work, Sequence[Job[Any]]], Iterator[Outcome | None]]
