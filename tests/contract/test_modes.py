@@ -30,6 +30,22 @@ def test_no_grad(name, categories):
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
 
 
+def test_samples_without_their_graph_are_refused_where_it_is_needed(name, categories):
+    made = carms.make(name, samples=4)
+    logits = logits_of(5, 2, categories)
+    with torch.no_grad():
+        draw = made.sample(logits, generator(1))
+    values = quadratic(draw.z)
+    # What `relax` differentiates is not what `f` sees.
+    if draw.differentiable is None and name != "relax":
+        assert made.surrogate(draw, values).requires_grad
+    else:
+        with pytest.raises(ValueError, match="drawn without their graph"):
+            made.surrogate(draw, values)
+        with torch.no_grad():
+            made.surrogate(draw, values)
+
+
 def test_logits_without_gradient(name, categories):
     logits = logits_of(5, 2, categories).detach()
     assert not expectation(quadratic, logits, name, 4).requires_grad

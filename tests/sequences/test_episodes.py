@@ -110,8 +110,8 @@ def test_every_pair_of_episodes_adds_up_to_the_gradient(name, copula):
     truth = true_gradient(listed, rewards)
     group, pairs, chance = every_pair(listed, 0.1, copula)
     assert chance.sum() == pytest.approx(1)
-    for rollouts_or_ratio in (group, pair_ratio(group)):
-        weights = advantages(rewards[pairs], rollouts_or_ratio)
+    for given in ((group,), (pair_ratio(group), group.mask)):
+        weights = advantages(rewards[pairs], *given)
         found = expected_gradient(listed, pairs, chance, weights)
         torch.testing.assert_close(found, truth, rtol=0, atol=1e-9)
 
@@ -162,7 +162,8 @@ def test_simulated_groups_are_unbiased(name, samples, copula):
         rewards = by_sequence[index]
         ratios = pair_ratio(group)
         for way, given in (("prefixes", group), ("whole", ratios), ("plain", ratios * 0 + 1)):
-            weights = advantages(rewards, given) * group.mask / samples
+            mask = None if given is group else group.mask
+            weights = advantages(rewards, given, mask) / samples
             each = torch.zeros(len(index), len(listed.tokens), listed.length, dtype=torch.float64)
             each.scatter_add_(1, index.unsqueeze(-1).expand_as(weights), weights)
             moments[way].add(each.flatten(1) @ scores[:, moves])
@@ -255,10 +256,49 @@ def test_environments_that_do_not_repeat_themselves():
 def test_bad_rewards_per_token(given):
     group = draw(MODELS["table"](), 3)
     of = group if given == "group" else pair_ratio(group)
+    mask = None if given == "group" else torch.ones(3, 4, 3, dtype=torch.bool)
     if given == "group":
         with pytest.raises(ValueError, match=r"\[P, N, length\] = \[3, 4, 3\], got .*\[3, 4, 5\]"):
             advantages(torch.zeros(3, 4, 5), of)
     with pytest.raises(ValueError, match=r"\[P, N, length\] = \[3, 4, 3\], got .*\[2, 4, 3\]"):
-        advantages(torch.zeros(2, 4, 3), of)
+        advantages(torch.zeros(2, 4, 3), of, mask)
     with pytest.raises(ValueError, match=r"one number per token.* got shape \[3, 4\]"):
-        surrogate(torch.zeros(3, 4, 3), torch.zeros(3, 4), of)
+        surrogate(torch.zeros(3, 4, 3), torch.zeros(3, 4), of, mask)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_what_comes_after_the_end_has_no_part(told):
+    """Neither a reward nor a log probability of padding, whether the end is known or told."""
+    listed = SMALL["ends"]()
+    group = draw(listed, 200, 4, copula="independent")
+    given = (pair_ratio(group), group.mask) if told else (group,)
+    rewards = rewards_of(listed)[listed.index(group.tokens)]
+    log_probs = torch.zeros_like(rewards, requires_grad=True)
+    value = surrogate(rewards.masked_fill(~group.mask, 7.0), log_probs, *given)
+    torch.testing.assert_close(value, rewards.sum(-1).mean(-1))
+    (gradient,) = torch.autograd.grad(value.sum(), log_probs)
+    assert gradient[group.mask].any()
+    assert not group.mask.all()
+    assert not gradient[~group.mask].any()
+    torch.testing.assert_close(gradient, advantages(rewards, *given) / 4)
+
+
+def test_where_finished_samples_end_must_be_told():
+    group = draw(SMALL["ends"](), 3)
+    rewards, ratio = torch.zeros(group.tokens.shape), pair_ratio(group)
+    with pytest.raises(ValueError, match=r"do not tell where rollouts end.* got NoneType"):
+        advantages(rewards, ratio)
+    with pytest.raises(ValueError, match=r"\[3, 4, 4\], True for .*; got \[3, 4, 3\]"):
+        surrogate(rewards, rewards, ratio, group.mask[..., :3])
+    with pytest.raises(ValueError, match="the rollouts have their own"):
+        advantages(rewards, group, group.mask)
+    with pytest.raises(ValueError, match="these rewards are of whole rollouts"):
+        advantages(rewards.sum(-1), ratio, group.mask)
+
+
+def test_weights_are_not_rounded_to_the_rewards():
+    ratio = torch.full((1, 2, 2), 0.7003, dtype=torch.float64)
+    log_probs = torch.zeros(1, 2, dtype=torch.float64, requires_grad=True)
+    rewards = torch.tensor([[1.0, 0.0]], dtype=torch.bfloat16)
+    surrogate(rewards, log_probs, ratio).sum().backward()
+    assert log_probs.grad.tolist() == [[0.7003 / 2, -0.7003 / 2]]

@@ -4,6 +4,7 @@ from helpers import generator
 from torch.utils.checkpoint import checkpoint
 
 from carms import subsets
+from carms.subsets.relaxed import relaxed_top_k
 
 LOGITS = torch.tensor([[0.3, -0.5, 1.0, 0.1], [0.0, 0.2, -1.0, 0.7]], dtype=torch.float64)
 
@@ -133,3 +134,33 @@ def test_an_estimator_can_be_called():
 def test_enumeration_checks_the_samples_that_it_ignores():
     with pytest.raises(TypeError, match="samples"):
         subsets.make("exact", 2, samples="many")
+
+
+@pytest.mark.parametrize("lead", [0.0, 20.0, 300.0])
+def test_relaxed_subsets_take_no_item_twice(lead):
+    """Against double precision with the plain logarithm where that can tell, and by the sum."""
+    noisy = torch.tensor([lead, 0.0, -1.0, -2.0])
+    found = relaxed_top_k(noisy, 2, 0.5)
+    assert found.sum().item() == pytest.approx(2)
+    if lead <= 20:
+        wide = noisy.double()
+        first = (wide / 0.5).softmax(-1)
+        wanted = first + ((wide + torch.log1p(-first)) / 0.5).softmax(-1)
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+    else:
+        rest = (noisy[1:] / 0.5).softmax(-1)
+        torch.testing.assert_close(found, torch.cat((torch.ones(1), rest)), rtol=1e-5, atol=0)
+    leaf = torch.tensor([lead, 0.0, -torch.inf, -1.0], requires_grad=True)
+    relaxed_top_k(leaf, 3, 0.5).square().sum().backward()
+    assert leaf.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in subsets.available() if not subsets.make(n, 2).black_box]
+)
+def test_samples_without_their_graph_are_refused(name):
+    made, logits = subsets.make(name, 2), LOGITS.clone().requires_grad_()
+    with torch.no_grad():
+        draw = made.sample(logits)
+    with pytest.raises(ValueError, match="drawn without their graph"):
+        made.surrogate(draw, draw.z.square().sum(-1))

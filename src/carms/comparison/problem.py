@@ -1,5 +1,7 @@
 """The problem on which estimators are compared."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.distributions import Bernoulli
@@ -65,8 +67,7 @@ class Problem:
 
     def exact_gradient(self) -> Tensor | None:
         """The gradient by enumeration, or None where that is not feasible."""
-        *_, variables, categories = self.logits.shape
-        count = categories**variables
+        count = math.prod(Variables.of(self.variables).categories)
         if count > MAX_CONFIGURATIONS or count * self.logits.numel() > LARGEST_ENUMERATION:
             return None
         return self.gradient(Exact(), None, self._in_pieces)

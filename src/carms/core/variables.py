@@ -34,6 +34,13 @@ class Variables:
     binary: bool = False
     groups: tuple["Variables", ...] = ()
 
+    @property
+    def categories(self) -> list[int]:
+        """The number of categories of each variable; those of groups have their own."""
+        if self.groups:
+            return [number for group in self.groups for number in group.categories]
+        return [self.logits.shape[-1]] * self.logits.shape[-2]
+
     def samples(self, indices: Tensor) -> Any:
         """What ``f`` sees of categories ``[..., D]``: one-hot ``[..., D, C]`` in the dtype of the
         logits; of a Bernoulli, zeros and ones ``[..., D]``; of groups, a tuple of these.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import check_flag, whole_number
-from carms.core.checks.samples import check_terms, check_values
+from carms.core.checks.samples import check_graph, check_terms, check_values
 from carms.core.checks.tensors import check_function
 from carms.core.one_hot import one_hot
 from carms.core.shown import described, shown_options
@@ -183,6 +183,7 @@ class Estimator(torch.nn.Module, ABC):
                 f"{self} cannot use a draw of {other}{draw.maker}, its gradient would be wrong: "
                 "call surrogate on the estimator that sampled"
             )
+        check_graph(self, draw.variables.logits, draw.differentiable)
         if terms is None:
             return check_values(fz, draw.indices)
         self._check_terms(terms, draw.variables.logits)

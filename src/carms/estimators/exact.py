@@ -1,5 +1,6 @@
 """The expectation itself, by enumeration."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -58,16 +59,20 @@ class Exact(Estimator):
         variables = Variables.of(logits)
         check_generator(generator, variables.logits.device)
         probs = probabilities(variables.logits)
-        *batch, count, categories = variables.logits.shape
-        if categories**count > MAX_CONFIGURATIONS:
+        *batch, count, _ = variables.logits.shape
+        categories = variables.categories
+        if math.prod(categories) > MAX_CONFIGURATIONS:
+            powers = [
+                f"{number}^{categories.count(number)}" for number in dict.fromkeys(categories)
+            ]
             raise ValueError(
                 f"exact enumerates at most {MAX_CONFIGURATIONS:,} configurations, got C^D = "
-                f"{categories}^{count}"
+                f"{' * '.join(powers)}"
             )
-        shape = (categories**count, *variables.logits.shape)
+        shape = (math.prod(categories), *variables.logits.shape)
         check_memory("all configurations", shape, 4, variables.logits.device)
-        one = torch.arange(categories, device=variables.logits.device)
-        grid = torch.cartesian_prod(*[one] * count) if count else one.new_zeros(1, 0)
+        each = [torch.arange(number, device=variables.logits.device) for number in categories]
+        grid = torch.cartesian_prod(*each) if count else probs.new_zeros(1, 0, dtype=torch.long)
         grid = grid.reshape(len(grid), *[1] * len(batch), count).expand(-1, *batch, -1)
         if holds(lambda: (probs > 0).all()):
             return Draw(self, variables, grid, Memory(grid))

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from carms.core.checks.options import MOST_UNITS, positive_number, whole_number
+from carms.core.checks.samples import check_graph
 from carms.core.checks.tensors import check_floats
 from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw
@@ -79,6 +80,7 @@ class Relax(ControlVariate):
 
     def _gradient(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:
         relaxation = draw.memory
+        check_graph(self, draw.variables.logits, relaxation.soft)
         control = self._control(relaxation.soft.flatten(-2), fz.shape)
         slopes = slope(self, control, relaxation.soft, create_graph=self.training)
         return relaxation.gradient(fz, control, slopes, self.training)

@@ -26,7 +26,7 @@ def pair_ratio(rollouts: Rollouts) -> Tensor:
     return circular_ratio(rollouts.pieces, rollouts.epsilon, rollouts.complete)
 
 
-def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
+def advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None = None) -> Tensor:
     """``1/(N-1) sum_m (r_n - r_m) R_nm``, which takes the place of leave-one-out advantages.
 
     The gradient ``1/N sum_n A_n d log q(rollout n)`` is unbiased. For independent rollouts every
@@ -37,13 +37,15 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
 
     Args:
         rewards: ``[P, N]``, one for each rollout; or ``[P, N, length]``, one for each token. Those
-            after the end of a rollout are ignored; of finished samples, whose end is not known
-            here, set them to zero.
+            after the end of a rollout are ignored.
         rollouts: from [`carms.sequences.rollouts`][]; or their pair ratios ``[P, N, N]``, as
             [`carms.sequences.ratios`][] computes them of finished samples.
+        mask: ``[P, N, length]``, True for the tokens that count, as for ``ratios``. It is needed
+            for pair ratios and rewards for every token, since ratios do not tell where a rollout
+            ends, and only there.
 
     Returns:
-        The shape of the rewards.
+        The shape of the rewards; zero after the end of a rollout.
 
     Examples:
         >>> from carms.sequences import rollouts
@@ -56,6 +58,11 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
                  [ 0.5000,  1.0000],
                  [-1.0000, -0.5000]]])
     """
+    return _advantages(rewards, rollouts, mask).to(rewards.dtype)
+
+
+def _advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) -> Tensor:
+    """The advantages in double precision where there is such: rounded ones would be biased."""
     ratios_given = isinstance(rollouts, Tensor)
     like = _ratio_of(rollouts) if ratios_given else _check_record(rollouts).tokens
     per_token = isinstance(rewards, Tensor) and rewards.ndim == 3
@@ -64,15 +71,18 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
         shape.append(rewards.shape[2] if ratios_given else like.shape[2])
     _check_numbers("rewards", rewards, shape, like)
     values = rewards.detach().to(precise_dtype(like.device))
-    found = (
-        _per_token(values, rollouts)
-        if per_token
-        else _weighted_differences(values, _ratio_of(rollouts))
-    )
-    return found.to(rewards.dtype)
+    counted = _counted(rewards, rollouts, mask)
+    if counted is None:
+        return _weighted_differences(values, _ratio_of(rollouts))
+    return _per_token(values, rollouts, counted)
 
 
-def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
+def surrogate(
+    rewards: Tensor,
+    log_probs: Tensor,
+    rollouts: Rollouts | Tensor,
+    mask: Tensor | None = None,
+) -> Tensor:
     """``[P]``: the mean reward, whose backward pass estimates the gradient of the
     expected reward.
 
@@ -85,15 +95,16 @@ def surrogate(rewards: Tensor, log_probs: Tensor, rollouts: Rollouts | Tensor) -
         log_probs: the log probability of each rollout under the model, or of each token, in the
             shape of the rewards and with its graph.
         rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
+        mask: ``[P, N, length]``, as for [`carms.sequences.advantages`][].
     """
-    weights = advantages(rewards, rollouts)
+    weights = _advantages(rewards, rollouts, mask)
     per_token = rewards.ndim == 3
     hint = "; sum the log probabilities of its tokens where rollouts.mask is True"
     _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, "" if per_token else hint)
     zeros = weights * zeros_with_gradient_of(first_derivative_only(log_probs))
-    total = _zero_after_end(rewards, rollouts)
-    if per_token:
-        zeros, total = zeros.sum(-1), total.sum(-1)
+    total, counted = rewards, _counted(rewards, rollouts, mask)
+    if counted is not None:
+        zeros, total = zeros.sum(-1), total.masked_fill(~counted, 0).sum(-1)
     return total.mean(-1) + zeros.mean(-1).to(total.dtype)
 
 
@@ -103,22 +114,34 @@ def _weighted_differences(rewards: Tensor, ratio: Tensor) -> Tensor:
     return (differences * ratio).sum(-1) / (ratio.shape[-1] - 1)
 
 
-def _per_token(rewards: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
+def _per_token(rewards: Tensor, rollouts: Rollouts | Tensor, counted: Tensor) -> Tensor:
     """``[P, N, length]``: advantages of tokens, from the rewards from there on."""
-    token_rewards = _zero_after_end(rewards, rollouts).unbind(-1)
+    token_rewards = rewards.masked_fill(~counted, 0).unbind(-1)
     ratios = _prefix_ratios(rollouts, len(token_rewards))
     terms = [
         _weighted_differences(reward, ratio)
         for reward, ratio in zip(token_rewards, ratios, strict=True)
     ]
-    return _zero_after_end(torch.stack(terms, -1).flip(-1).cumsum(-1).flip(-1), rollouts)
+    return torch.stack(terms, -1).flip(-1).cumsum(-1).flip(-1).masked_fill(~counted, 0)
 
 
-def _zero_after_end(values: Tensor, rollouts: Rollouts | Tensor) -> Tensor:
-    """The values, those of tokens after the end of a rollout set to zero."""
-    if values.ndim == 2 or isinstance(rollouts, Tensor):
-        return values
-    return values.masked_fill(~rollouts.mask, 0)
+def _counted(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) -> Tensor | None:
+    """True for the tokens ``[P, N, length]`` that count; None if rewards are of whole rollouts."""
+    own = None if isinstance(rollouts, Tensor) else rollouts.mask
+    per_token = rewards.ndim == 3
+    if mask is not None and (own is not None or not per_token):
+        why = "the rollouts have their own" if per_token else "these rewards are of whole rollouts"
+        raise ValueError(f"mask is for pair ratios and rewards for every token, but {why}")
+    if own is not None or not per_token:
+        return own if per_token else None
+    if not isinstance(mask, Tensor) or mask.shape != rewards.shape:
+        got = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+        raise ValueError(
+            "pair ratios do not tell where rollouts end: with rewards for every token give mask, "
+            f"[P, N, length] = {list(rewards.shape)}, True for the tokens that count; got {got}"
+        )
+    check_place("mask", mask, "rewards are", rewards)
+    return mask.bool()
 
 
 def _prefix_ratios(rollouts: Rollouts | Tensor, length: int) -> Iterable[Tensor]:

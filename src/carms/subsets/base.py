@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import check_flag, whole_number
-from carms.core.checks.samples import check_values
+from carms.core.checks.samples import check_graph, check_values
 from carms.core.checks.tensors import check_floats, check_function, holds
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.shown import described, shown_options
@@ -127,6 +127,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
                 f"{self} cannot use a draw of {other}{draw.maker}: call surrogate on the estimator "
                 "that sampled"
             )
+        check_graph(self, draw.logits, draw.differentiable)
         return self._surrogate(draw, check_values(fz, draw.items, variables=False))
 
     @abstractmethod

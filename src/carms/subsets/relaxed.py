@@ -95,10 +95,19 @@ def relaxed_top_k(noisy: Tensor, size: int, temperature: float) -> Tensor:
         >>> relaxed_top_k(torch.tensor([3.0, 1.0, 0.0]), 2, temperature=1.0)
         tensor([1.3262, 0.4844, 0.1893])
     """
-    total = torch.zeros_like(noisy)
-    most = 1 - torch.finfo(noisy.dtype).eps
-    for _ in range(size):
-        taken = (noisy / temperature).softmax(-1)
+    warm = noisy / temperature
+    total = taken = warm.softmax(-1)
+    for _ in range(size - 1):
+        warm = warm + _log_rest(warm, taken) / temperature
+        taken = warm.softmax(-1)
         total = total + taken
-        noisy = noisy + torch.log1p(-taken.clamp_max(most))
     return total
+
+
+def _log_rest(warm: Tensor, taken: Tensor) -> Tensor:
+    """``log(1 - taken)`` for ``taken = softmax(warm)``, also where that is all but 1."""
+    top = warm.argmax(-1, keepdim=True)
+    others = warm.scatter(-1, top, -torch.inf).logsumexp(-1, keepdim=True)
+    of_top = others - warm.logsumexp(-1, keepdim=True)
+    # No other than the top one has more than a half.
+    return torch.log1p(-taken.clamp_max(0.5)).scatter(-1, top, of_top)

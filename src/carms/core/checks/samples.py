@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.core.checks.tensors import check_floats, check_integers, check_mask, check_place, holds
 from carms.core.dtypes import computing_dtype
 
-__all__ = ["check_categories", "check_probs", "check_terms", "check_values"]
+__all__ = ["check_categories", "check_graph", "check_probs", "check_terms", "check_values"]
 
 
 def check_probs(given: object) -> Tensor:
@@ -84,6 +84,18 @@ def check_terms(terms: object, logits: Tensor) -> Tensor:
             "each column of terms needs a one"
         )
     return terms
+
+
+def check_graph(maker: object, logits: Tensor, z: Tensor | None) -> None:
+    """Raise if the gradient of the logits is wanted, but there is no way to it from the samples
+    ``z`` that ``f`` sees, although it leads through them.
+    """
+    wanted = torch.is_grad_enabled() and logits.requires_grad
+    if wanted and z is not None and not z.requires_grad:
+        raise ValueError(
+            f"the samples of {maker} were drawn without their graph, as under torch.no_grad(): "
+            "call sample where gradients are enabled"
+        )
 
 
 def check_values(

@@ -8,6 +8,7 @@ from torch import Tensor
 from carms.core.checks.tensors import holds
 from carms.core.dtypes import without_autocast
 from carms.core.one_hot import one_hot
+from carms.core.surrogate import first_derivative_only
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.families.slopes import no_slope
@@ -27,6 +28,9 @@ class Relaxation(Estimator):
         probs = probabilities(variables.logits)
         with without_autocast(probs):
             wide = variables.logits.to(probs.dtype)
+            if not self.soft:
+                # Their slopes are not those of the value that `f` sees.
+                wide = first_derivative_only(wide)
             indices, relaxed = self._reparameterise(wide, probs, generator)
             # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
             z = (
