@@ -51,9 +51,12 @@ TEN = (
 FEWER = (
     ("carms-t", (), (4, 3, 6, 2)),
     ("loorf", (), (4, 3, 6, 2)),
-    ("carms-s", (), (4,)),
+    ("carms-s", (), (4, 3)),
     ("reinmax", ("coupling=circular",), (4, 2)),
-    ("double-cv", (), (4,)),
+    ("double-cv", (), (4, 2)),
+    ("carms-i", (), (3,)),
+    ("gumbel-softmax", (), (2,)),
+    ("reinmax", (), (2,)),
 )
 
 
