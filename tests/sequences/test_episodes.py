@@ -290,9 +290,9 @@ def test_where_finished_samples_end_must_be_told():
         advantages(rewards, ratio)
     with pytest.raises(ValueError, match=r"\[3, 4, 4\], True for .*; got \[3, 4, 3\]"):
         surrogate(rewards, rewards, ratio, group.mask[..., :3])
-    with pytest.raises(ValueError, match="the rollouts have their own"):
+    with pytest.raises(ValueError, match="rollouts know where they end"):
         advantages(rewards, group, group.mask)
-    with pytest.raises(ValueError, match="these rewards are of whole rollouts"):
+    with pytest.raises(ValueError, match="rewards of whole rollouts need no mask"):
         advantages(rewards.sum(-1), ratio, group.mask)
 
 

@@ -127,13 +127,13 @@ def _per_token(rewards: Tensor, rollouts: Rollouts | Tensor, counted: Tensor) ->
 
 def _counted(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) -> Tensor | None:
     """True for the tokens ``[P, N, length]`` that count; None if rewards are of whole rollouts."""
-    own = None if isinstance(rollouts, Tensor) else rollouts.mask
-    per_token = rewards.ndim == 3
-    if mask is not None and (own is not None or not per_token):
-        why = "the rollouts have their own" if per_token else "these rewards are of whole rollouts"
-        raise ValueError(f"mask is for pair ratios and rewards for every token, but {why}")
-    if own is not None or not per_token:
-        return own if per_token else None
+    if not isinstance(rollouts, Tensor) or rewards.ndim == 2:
+        if mask is not None:
+            raise ValueError(
+                "mask is for pair ratios with rewards for every token: rollouts know where they "
+                "end, and rewards of whole rollouts need no mask"
+            )
+        return None if isinstance(rollouts, Tensor) or rewards.ndim == 2 else rollouts.mask
     if not isinstance(mask, Tensor) or mask.shape != rewards.shape:
         got = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
         raise ValueError(

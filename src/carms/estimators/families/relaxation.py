@@ -29,7 +29,7 @@ class Relaxation(Estimator):
         with without_autocast(probs):
             wide = variables.logits.to(probs.dtype)
             if not self.soft:
-                # Their slopes are not those of the value that `f` sees.
+                # Hard samples are given slopes, whose own derivatives mean nothing.
                 wide = first_derivative_only(wide)
             indices, relaxed = self._reparameterise(wide, probs, generator)
             # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
