@@ -6,14 +6,15 @@ trained again. Two processes of this command share the work.
 
 import argparse
 import statistics
-import tempfile
+import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from pages import put_table
-from timing import interleaved, print_table
+from timing import print_table
 from training_picture import draw
 from training_results import (
     TABLE,
@@ -32,9 +33,12 @@ from training_results import (
 
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
+from carms.lab.train.learner import Learner
 from carms.lab.train.training import Trainer
 
 STEPS, EVERY = 50_000, 2500
+# Steps of a measurement of time.
+WARM_UP, TIMED = 30, 100
 NETWORKS = ("nonlinear", "linear")
 # Compared at equal steps, with ten evaluations each.
 TEN = (
@@ -140,29 +144,40 @@ def train(out: Path, seeds: int, networks: list[str]) -> None:
 
 
 def measure(rounds: int) -> None:
-    """Measure the milliseconds of a training step of each variant, all taking turns."""
-    data, rows = load("dynamic-mnist"), list[dict[str, object]]()
-    with tempfile.TemporaryDirectory() as folder:
+    """Measure the milliseconds of a training step of each variant: median, least and most of the
+    rounds.
+
+    In each round every variant has a turn with a model of its own: beside others, a step would find
+    less of its memory in the cache than in training.
+    """
+    data, found = load("dynamic-mnist"), defaultdict[tuple[str, Variant], list[float]](list)
+    for _ in range(rounds):
         for network in NETWORKS:
-            made = {
-                variant: Trainer(
-                    variant.settings(network, 0), Path(folder, variant.name(network, 0)), data=data
-                )
-                for variant in variants()
-            }
-            steps = {variant.name(network, 0): run.one_step for variant, run in made.items()}
-            found = interleaved(steps, rounds)
-            for variant in made:
-                milliseconds = found[variant.name(network, 0)]
-                rows.append(
-                    {
-                        "network": network,
-                        "estimator": variant.label,
-                        "samples": variant.samples,
-                        "milliseconds": f"{milliseconds:.2f}",
-                    }
-                )
+            for variant in variants():
+                milliseconds = step_time(Learner(variant.settings(network, 0), data=data))
+                found[network, variant].append(milliseconds)
+    rows = [
+        {
+            "network": network,
+            "estimator": variant.label,
+            "samples": variant.samples,
+            "milliseconds": f"{statistics.median(own):.2f}",
+            "least": f"{min(own):.2f}",
+            "most": f"{max(own):.2f}",
+        }
+        for (network, variant), own in found.items()
+    ]
     write(TIMES, rows)
+
+
+def step_time(learner: Learner) -> float:
+    """Median milliseconds of a step, after some that are not counted."""
+    times = []
+    for _ in range(WARM_UP + TIMED):
+        started = time.perf_counter()
+        learner.one_step()
+        times.append((time.perf_counter() - started) * 1e3)
+    return statistics.median(times[WARM_UP:])
 
 
 def show(budget: float, page: Path | None) -> None:
