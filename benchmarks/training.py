@@ -14,22 +14,10 @@ from pathlib import Path
 
 import torch
 from pages import put_table
+from run_table import add, key_of, read, write
 from timing import print_table
 from training_picture import draw
-from training_results import (
-    TABLE,
-    TIMES,
-    Line,
-    Runs,
-    add,
-    leads,
-    read,
-    run_of,
-    runs,
-    seeds_at,
-    times,
-    write,
-)
+from training_results import KEY, TABLE, TIMES, Line, Runs, leads, runs, seeds_at, times
 
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
@@ -120,7 +108,7 @@ def rows_of(run: Trainer) -> Iterator[dict[str, object]]:
 def is_done(variant: Variant, network: str, seed: int) -> bool:
     """Whether the table has a run to its last step."""
     wanted = (network, variant.label, str(variant.samples), str(seed))
-    return any(run_of(row) == wanted and int(row["step"]) == STEPS for row in read(TABLE))
+    return any(key_of(row, KEY) == wanted and int(row["step"]) == STEPS for row in read(TABLE))
 
 
 def train(out: Path, seeds: int, networks: list[str]) -> None:
@@ -140,7 +128,7 @@ def train(out: Path, seeds: int, networks: list[str]) -> None:
                     continue
                 print(f"{name} is done", flush=True)
                 if not is_done(variant, network, seed):
-                    add(TABLE, [*rows_of(run)])
+                    add(TABLE, [*rows_of(run)], KEY)
 
 
 def measure(rounds: int) -> None:

@@ -1,18 +1,15 @@
-"""What the training runs came to: CSV tables, read and written, and what is computed from them."""
+"""What the training runs came to, and what is computed from it."""
 
-import csv
-import io
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
-
-from carms.lab.runs.writing import write_atomically
+from run_table import read
 
 HERE = Path(__file__).parent.parent / "docs" / "results"
 TABLE, TIMES = HERE / "training.csv", HERE / "training_times.csv"
+KEY = ("network", "estimator", "samples", "seed")
 
 Line = tuple[str, str, int]
 """Network, estimator and samples."""
@@ -22,39 +19,8 @@ Runs = dict[str, Run]
 """Runs of one line by their seeds."""
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """Rows of a table; none if there is no such file."""
-    if not path.exists():
-        return []
-    *lines, rest = path.read_text().split("\n")
-    if rest or not lines:
-        raise ValueError(f"{path} is damaged in line {len(lines) + 1}: it is cut off")
-    return list(csv.DictReader(lines))
-
-
 def line_of(row: dict[str, str]) -> Line:
     return row["network"], row["estimator"], int(row["samples"])
-
-
-def run_of(row: Mapping[str, object]) -> tuple[str, ...]:
-    """Network, estimator, samples and seed."""
-    return tuple(str(row[name]) for name in ("network", "estimator", "samples", "seed"))
-
-
-def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write a table, or nothing of it."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue().encode())
-
-
-def add(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Add the rows of a run to a table, in the place of what it has of this run."""
-    with FileLock(path.with_suffix(".lock")):
-        others = [row for row in read(path) if run_of(row) != run_of(rows[0])]
-        write(path, [*others, *rows])
 
 
 def runs(column: str) -> dict[Line, Runs]:

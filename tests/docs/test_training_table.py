@@ -40,16 +40,20 @@ def test_a_run_without_its_last_step_is_not_done_and_is_added_once(benchmark):
     assert benchmark.is_done(*which)
     benchmark.write(benchmark.TABLE, rows[:-1])
     assert not benchmark.is_done(*which)
-    run = [row for row in rows if benchmark.run_of(row) == benchmark.run_of(last)]
-    benchmark.add(benchmark.TABLE, run)
+    key = benchmark.key_of(last, benchmark.KEY)
+    run = [row for row in rows if benchmark.key_of(row, benchmark.KEY) == key]
+    benchmark.add(benchmark.TABLE, run, benchmark.KEY)
     assert benchmark.is_done(*which)
     assert benchmark.TABLE.read_bytes() == (ROOT / "docs/results/training.csv").read_bytes()
 
 
 def test_every_run_of_the_table_is_there_to_its_last_step(benchmark):
     rows = benchmark.read(benchmark.TABLE)
-    ended = [benchmark.run_of(row) for row in rows if int(row["step"]) == benchmark.STEPS]
-    assert sorted(ended) == sorted({benchmark.run_of(row) for row in rows})
+    keys = [benchmark.key_of(row, benchmark.KEY) for row in rows]
+    ended = [
+        key for key, row in zip(keys, rows, strict=True) if int(row["step"]) == benchmark.STEPS
+    ]
+    assert sorted(ended) == sorted(set(keys))
 
 
 def test_a_table_that_cannot_be_written_stays_as_it_is(benchmark, monkeypatch):
@@ -61,7 +65,7 @@ def test_a_table_that_cannot_be_written_stays_as_it_is(benchmark, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"cannot write .*training.csv"):
-        benchmark.add(benchmark.TABLE, benchmark.read(benchmark.TABLE)[-1:])
+        benchmark.add(benchmark.TABLE, benchmark.read(benchmark.TABLE)[-1:], benchmark.KEY)
     assert benchmark.TABLE.read_bytes() == before
 
 
