@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from carms.couplings import Coupling
 from carms.estimators.families.averaged_noise import AveragedNoise
 from carms.estimators.families.softmax_slope import midpoint, softmax_slope
 from carms.estimators.registry import register
@@ -44,15 +43,6 @@ class ReinMaxRao(AveragedNoise):
         ...     gradients += torch.autograd.grad(value, logits)
         >>> torch.testing.assert_close(*gradients)
     """
-
-    def __init__(
-        self,
-        samples: int | None = None,
-        temperature: float = 1.0,
-        draws: int = 10,
-        coupling: str | Coupling = "independent",
-    ) -> None:
-        super().__init__(samples, temperature, draws, coupling)
 
     def _slope(
         self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None

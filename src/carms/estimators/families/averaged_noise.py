@@ -25,10 +25,10 @@ class AveragedNoise(HardSamples):
 
     def __init__(
         self,
-        samples: int | None,
-        temperature: float,
-        draws: int,
-        coupling: str | Coupling,
+        samples: int | None = None,
+        temperature: float = 1.0,
+        draws: int = 10,
+        coupling: str | Coupling = "independent",
     ) -> None:
         super().__init__(samples, coupling)
         self.temperature = positive_number("temperature", temperature)
