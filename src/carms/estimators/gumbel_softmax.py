@@ -5,7 +5,7 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number
 from carms.core.softmax import log_softmax, softmax
-from carms.estimators.families.relaxation import Relaxation
+from carms.estimators.families.relaxation import Relaxation, with_slope
 from carms.estimators.families.softmax_slope import softmax_slope
 from carms.estimators.registry import register
 from carms.sampling.gumbel import exponentials, perturbed
@@ -47,7 +47,9 @@ class GumbelSoftmax(Relaxation):
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         noisy = self._noisy(log_softmax(logits), generator)
-        return noisy.argmax(-1), softmax(noisy / self.temperature)
+        soft = softmax(noisy / self.temperature)
+        # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
+        return noisy.argmax(-1), soft.clone(memory_format=torch.contiguous_format)
 
     def _noisy(self, log_probs: Tensor, generator: torch.Generator | None) -> Tensor:
         times = exponentials((self.samples, *log_probs.shape), log_probs, generator, precise=False)
@@ -82,5 +84,5 @@ class StraightThroughGumbelSoftmax(GumbelSoftmax):
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         noisy = self._noisy(probs.log(), generator)
-        soft = softmax(noisy / self.temperature)
-        return noisy.argmax(-1), softmax_slope(logits, soft) / self.temperature
+        indices, soft = noisy.argmax(-1), softmax(noisy / self.temperature)
+        return indices, with_slope(indices, softmax_slope(logits, soft) / self.temperature)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.couplings import Coupling
 from carms.couplings.names import make_coupling
-from carms.estimators.families.relaxation import Relaxation
+from carms.estimators.families.relaxation import Relaxation, with_slope
 from carms.sampling.independent import independent_samples
 
 __all__ = ["HardSamples"]
@@ -38,7 +38,7 @@ class HardSamples(Relaxation):
             indices = independent_samples(probs, self.samples, generator)
         else:
             indices = self.coupling.sample_unchecked(probs, generator)
-        return indices, self._slope(logits, probs, indices, generator)
+        return indices, with_slope(indices, self._slope(logits, probs, indices, generator))
 
     @abstractmethod
     def _slope(

@@ -13,7 +13,7 @@ from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.families.slopes import no_slope
 
-__all__ = ["Relaxation", "check_dependence"]
+__all__ = ["Relaxation", "check_dependence", "with_slope"]
 
 
 class Relaxation(Estimator):
@@ -31,13 +31,7 @@ class Relaxation(Estimator):
             if not self.soft:
                 # Hard samples are given slopes, whose own derivatives mean nothing.
                 wide = first_derivative_only(wide)
-            indices, relaxed = self._reparameterise(wide, probs, generator)
-            # A copy, since `f` may write on it, and the softmax needs it for its backward pass.
-            z = (
-                relaxed.clone(memory_format=torch.contiguous_format)
-                if self.soft
-                else one_hot(indices, wide.shape[-1], wide.dtype) + relaxed
-            )
+            indices, z = self._reparameterise(wide, probs, generator)
             impossible = wide.isneginf()
             if holds(impossible.any):
                 # Slopes at categories that are never drawn do not matter, even if they are NaN.
@@ -53,9 +47,16 @@ class Relaxation(Estimator):
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """Indices ``[N, *batch, D]``, and soft samples ``[N, *batch, D, C]`` or else zeros that
-        broadcast to them, whose graph leads to the logits ``[*batch, D, C]``.
+        """Indices ``[N, *batch, D]``, and what ``f`` sees of them: a new, contiguous tensor
+        ``[N, *batch, D, C]`` whose graph leads to the logits ``[*batch, D, C]``.
         """
+
+
+def with_slope(indices: Tensor, zeros: Tensor) -> Tensor:
+    """One-hot samples ``[N, *batch, D, C]`` of ``indices [N, *batch, D]`` that have the derivative
+    of ``zeros``, which broadcast to them.
+    """
+    return one_hot(indices, zeros.shape[-1], zeros.dtype) + zeros
 
 
 def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> None:
