@@ -9,7 +9,7 @@ from carms.core.softmax import through_softmax
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import WithProbs, finite_slopes, samples_with_slopes, slope
+from carms.estimators.families.slopes import WithLeaf, finite_slopes, samples_with_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["DoubleCV"]
@@ -50,14 +50,12 @@ class DoubleCV(ControlVariate):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         return samples_with_slopes(self, logits, generator)
 
-    def _gradient(self, draw: Draw[WithProbs], fz: Tensor) -> Tensor:
-        assert draw.differentiable is not None
-        slopes = slope(self, fz, draw.differentiable)
-        slopes = finite_slopes(self, slopes, draw.memory.probs > 0)
-        probs, z = draw.memory.probs, draw.differentiable.detach()
-        score, scale = z - probs, self.scale.to(probs)
+    def _gradient(self, draw: Draw[WithLeaf], fz: Tensor) -> Tensor:
+        probs, leaf = draw.memory
+        slopes = finite_slopes(self, slope(self, fz, leaf), probs > 0)
+        score, scale = leaf.detach() - probs, self.scale.to(probs)
         others = (slopes.sum(0) - slopes) / (self.samples - 1)
-        centred = less_mean(fz.detach()).to(z.dtype)
+        centred = less_mean(fz.detach()).to(probs.dtype)
         signal = centred - scale * (others * score).sum((-2, -1))
         signal = (signal - signal.mean(0))[..., None, None]
         exact = through_softmax(probs, slopes.mean(0))

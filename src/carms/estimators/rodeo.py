@@ -8,7 +8,7 @@ from carms.core.means import less_mean
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import WithProbs, finite_slopes, samples_with_slopes, slope
+from carms.estimators.families.slopes import WithLeaf, finite_slopes, samples_with_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["Rodeo"]
@@ -59,11 +59,10 @@ class Rodeo(ControlVariate):
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         return samples_with_slopes(self, logits, generator)
 
-    def _gradient(self, draw: Draw[WithProbs], fz: Tensor) -> Tensor:
-        assert draw.differentiable is not None
-        slopes = slope(self, fz, draw.differentiable)
-        slopes = finite_slopes(self, slopes, draw.memory.probs > 0)
-        probs, z, f = draw.memory.probs, draw.differentiable.detach(), fz.detach().to(slopes.dtype)
+    def _gradient(self, draw: Draw[WithLeaf], fz: Tensor) -> Tensor:
+        probs, leaf = draw.memory
+        slopes = finite_slopes(self, slope(self, fz, leaf), probs > 0)
+        z, f = leaf.detach(), fz.detach().to(slopes.dtype)
         if not probs.shape[-2]:
             return torch.zeros_like(probs)
         score = z - probs

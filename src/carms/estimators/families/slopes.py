@@ -15,7 +15,7 @@ from carms.estimators.base import Draw, Estimator
 from carms.sampling.independent import independent_samples
 
 __all__ = [
-    "WithProbs",
+    "WithLeaf",
     "finite_slopes",
     "leaf",
     "no_slope",
@@ -74,23 +74,26 @@ def leaf(values: Tensor, variables: Variables) -> Tensor:
         return values.detach().requires_grad_(wants_gradient(variables.logits))
 
 
-class WithProbs(NamedTuple):
+class WithLeaf(NamedTuple):
     """What a draw remembers beside its samples.
 
     Attributes:
         probs: ``[*batch, D, C]``.
+        leaf: ``[N, *batch, D, C]``, the one-hot samples with respect to which ``f`` has slopes.
     """
 
     probs: Tensor
+    leaf: Tensor
 
 
 def samples_with_slopes(
     maker: Estimator, logits: Distribution, generator: torch.Generator | None
-) -> Draw[WithProbs]:
+) -> Draw[WithLeaf]:
     """Independent one-hot samples with respect to which ``f`` can be differentiated."""
     variables = Variables.of(logits)
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
         indices = independent_samples(probs, maker.samples, generator)
         hard = one_hot(indices, probs.shape[-1], probs.dtype)
-    return Draw(maker, variables, indices, WithProbs(probs), differentiable=leaf(hard, variables))
+    seen = leaf(hard, variables)
+    return Draw(maker, variables, indices, WithLeaf(probs, seen), differentiable=seen)
