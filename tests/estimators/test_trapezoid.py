@@ -6,8 +6,7 @@ from helpers import Moments, configurations, dirichlet_probs, generator, logits_
 
 import carms
 from carms.estimators.carms_t import CarmsT
-from carms.estimators.families.neighbours import change_one
-from carms.estimators.families.trapezoid import trapezoid
+from carms.estimators.families.trapezoid import change_one, trapezoid
 
 
 def test_the_trapezoid_is_exact_on_quadratics_and_only_there():

@@ -18,10 +18,9 @@ from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
 from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past
-from carms.estimators.families.neighbours import change_one
 from carms.estimators.families.relaxation import check_dependence
 from carms.estimators.families.slopes import finite_slopes, leaf, slope, wants_gradient
-from carms.estimators.families.trapezoid import Memory, base_and_terms, sources
+from carms.estimators.families.trapezoid import Memory, base_and_terms, change_one, sources
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 

@@ -1,15 +1,11 @@
 """Points that differ from a sample in one variable, and gradients from the values there."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from carms.core.checks.tensors import check_memory
-from carms.core.dtypes import precise_dtype
-from carms.core.random import uniform
 
-__all__ = ["change_one", "neighbour_table", "neighbours", "summed_gradient"]
+__all__ = ["neighbour_table", "neighbours", "summed_gradient"]
 
 
 def neighbours(z: Tensor, probs: Tensor) -> Tensor:
@@ -61,47 +57,3 @@ def summed_gradient(table: Tensor, probs: Tensor) -> Tensor:
     table = table - table.gather(-1, likeliest)
     mean = (probs * table).sum(-1, keepdim=True)
     return (probs * (table - mean)).mean(0)
-
-
-class Changed(NamedTuple):
-    """Samples with one variable changed.
-
-    Attributes:
-        indices: ``[K, *batch, D]``.
-        reach: ``[K, *batch]``, the sum of the probabilities to change.
-        accepted: ``[K, *batch]``, the probability of acceptance.
-    """
-
-    indices: Tensor
-    reach: Tensor
-    accepted: Tensor
-
-
-def change_one(probs: Tensor, z: Tensor, generator: torch.Generator | None) -> Changed:
-    """Change one variable of each of ``z [K, *batch, D]`` to another category.
-
-    Variable and category are drawn together, in proportion to the probabilities of all categories
-    but those of ``z``: a variable as often as a fresh draw would change it. The changed samples
-    come at the rate of the original ones if each is accepted with the probability of a Metropolis
-    step.
-    """
-    count, *batch, variables = z.shape
-    categories, wide = probs.shape[-1], precise_dtype(probs.device)
-    u = uniform(batch, generator, wide, probs.device)
-    if not variables:
-        return Changed(z, u.new_zeros(count, *batch), u.new_zeros(count, *batch))
-    if count > 1:
-        # One random number for all, spread evenly: they tend to change different variables.
-        u = torch.stack([(u + k / count).frac_() for k in range(count)])
-    p, index = probs.expand(count, *probs.shape), z.unsqueeze(-1)
-    own, others = p.gather(-1, index).squeeze(-1), p.scatter(-1, index, 0).flatten(-2)
-    ends = others.cumsum(-1, dtype=wide)
-    reach = ends[..., -1:]
-    target = reach * u.unsqueeze(-1)
-    cell = torch.searchsorted(ends, target, right=True).clamp_max_(others.shape[-1] - 1)
-    place = cell // categories
-    # What is certain does not change.
-    after = torch.where(target > 0, cell % categories, z.gather(-1, place))
-    reach_after = reach + own.gather(-1, place) - others.gather(-1, cell)
-    most = torch.maximum(reach, reach_after).clamp_min_(torch.finfo(wide).tiny)
-    return Changed(z.scatter(-1, place, after), reach.squeeze(-1), (reach / most).squeeze(-1))
