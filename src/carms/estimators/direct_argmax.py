@@ -7,8 +7,7 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number, real_number
 from carms.estimators.base import Draw
-from carms.estimators.families.direct import Direct
-from carms.estimators.families.neighbours import neighbour_table, neighbours
+from carms.estimators.families.neighbours import AllNeighbours, neighbour_table, neighbours
 from carms.estimators.registry import register
 from carms.sampling.gumbel import exponentials, perturbed
 
@@ -28,7 +27,7 @@ class Memory(NamedTuple):
 
 
 @register("direct-argmax")
-class DirectArgmax(Direct):
+class DirectArgmax(AllNeighbours):
     """Add ``epsilon f`` to noisy logits whose arg max is the sample: its change is the gradient.
 
     ``g[d] = 1/N sum_n (argmax(logits_d + noise + epsilon f(z_n with z_d = .)) - z_nd) / epsilon``.
@@ -61,9 +60,6 @@ class DirectArgmax(Direct):
             raise ValueError(f"epsilon must be finite and not zero, got {epsilon}")
         positive_number("the size of epsilon", abs(self.epsilon))
 
-    def evaluations(self, variables: int, categories: int) -> int:
-        return self.samples * (1 + variables * (categories - 1))
-
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         shape = (self.samples, *probs.shape)
         noisy = perturbed(probs.log(), exponentials(shape, probs, generator, precise=False))
@@ -77,6 +73,3 @@ class DirectArgmax(Direct):
         winner = moved.argmax(-1, keepdim=True) == categories
         before = z.unsqueeze(-1) == categories
         return (winner.to(fz.dtype) - before.to(fz.dtype)).mean(0) / self.epsilon
-
-    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        return fz[: self.samples].mean(0)

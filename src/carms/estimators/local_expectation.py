@@ -6,8 +6,12 @@ import torch
 from torch import Tensor
 
 from carms.estimators.base import Draw
-from carms.estimators.families.direct import Direct
-from carms.estimators.families.neighbours import neighbour_table, neighbours, summed_gradient
+from carms.estimators.families.neighbours import (
+    AllNeighbours,
+    neighbour_table,
+    neighbours,
+    summed_gradient,
+)
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 
@@ -27,7 +31,7 @@ class Memory(NamedTuple):
 
 
 @register("local-expectation")
-class LocalExpectation(Direct):
+class LocalExpectation(AllNeighbours):
     """Sum over one variable at a time exactly, while the others stay as they were drawn.
 
     ``g[d, c] = 1/N sum_n p[d, c] (f(z_n with z_d = c) - sum_k p[d, k] f(z_n with z_d = k))``.
@@ -48,9 +52,6 @@ class LocalExpectation(Direct):
         >>> value = carms.expectation(f, logits, "local-expectation", samples=1)
         >>> torch.testing.assert_close(value, carms.expectation(f, logits, "exact"))  # one variable
     """
-
-    def evaluations(self, variables: int, categories: int) -> int:
-        return self.samples * (1 + variables * (categories - 1))
 
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         z = independent_samples(probs, self.samples, generator)

@@ -8,8 +8,7 @@ from torch import Tensor
 from carms.core.random import uniform
 from carms.core.softmax import normalised
 from carms.estimators.base import Draw
-from carms.estimators.families.direct import Direct
-from carms.estimators.families.neighbours import neighbour_table, neighbours
+from carms.estimators.families.neighbours import AllNeighbours, neighbour_table, neighbours
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 from carms.sampling.partition import Partition
@@ -32,7 +31,7 @@ class Memory(NamedTuple):
 
 
 @register("measure-valued")
-class MeasureValued(Direct):
+class MeasureValued(AllNeighbours):
     """Write the derivative of a distribution as a multiple of the difference of two distributions.
 
     With respect to the logit of c, they are "always c" and "drawn, but not c":
@@ -58,9 +57,6 @@ class MeasureValued(Direct):
 
     sums_to_zero = False
 
-    def evaluations(self, variables: int, categories: int) -> int:
-        return self.samples * (1 + variables * (categories - 1))
-
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Memory]:
         z = independent_samples(probs, self.samples, generator)
         other = _all_but_one(probs, self.samples, generator)
@@ -72,9 +68,6 @@ class MeasureValued(Direct):
         # In double precision: single has few digits of a small ``1 - p``.
         p = normalised(probs)
         return ((p * (1 - p)).to(fz.dtype) * (table - table.gather(-1, other))).mean(0)
-
-    def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        return fz[: self.samples].mean(0)
 
 
 def _all_but_one(probs: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:

@@ -4,8 +4,20 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.tensors import check_memory
+from carms.estimators.base import Draw
+from carms.estimators.families.direct import Direct
 
-__all__ = ["neighbour_table", "neighbours", "summed_gradient"]
+__all__ = ["AllNeighbours", "neighbour_table", "neighbours", "summed_gradient"]
+
+
+class AllNeighbours(Direct):
+    """Estimators that evaluate ``f`` at N samples and then at all their ``neighbours``."""
+
+    def evaluations(self, variables: int, categories: int) -> int:
+        return self.samples * (1 + variables * (categories - 1))
+
+    def value(self, draw: Draw, fz: Tensor) -> Tensor:
+        return fz[: self.samples].mean(0)
 
 
 def neighbours(z: Tensor, probs: Tensor) -> Tensor:
