@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401
 from carms.estimators import (
+    arm,
     arms,
     arsm,
     carms,

@@ -1,4 +1,4 @@
-"""ARSM, and ARM for binary variables."""
+"""ARSM."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,12 @@ from carms.core.dtypes import precise_dtype
 from carms.core.means import less_mean
 from carms.core.memo import constant
 from carms.core.pairs import pair_index
-from carms.core.random import uniform
-from carms.core.softmax import normalised
 from carms.estimators.base import Draw
 from carms.estimators.families.direct import Direct, uncertain
 from carms.estimators.registry import register
 from carms.sampling.gumbel import exponentials
 
-__all__ = ["Arm", "Arsm"]
+__all__ = ["Arsm"]
 
 
 class Memory(NamedTuple):
@@ -115,52 +113,3 @@ def _swaps(categories: int, device: torch.device) -> tuple[Tensor, Tensor]:
     which = torch.zeros(categories, categories, dtype=torch.long, device=device)
     which[first, second] = which[second, first] = rows
     return swaps, which
-
-
-class Half(NamedTuple):
-    """What a draw of ``arm`` remembers beside its samples.
-
-    Attributes:
-        half: ``1/2 - u``, zero where the variable is certain, ``[N / 2, *batch, D]``.
-    """
-
-    half: Tensor
-
-
-@register("arm")
-class Arm(Direct):
-    """ARSM for binary variables: one uniform number read from either end.
-
-    ``g = (f(z) - f(z')) (1/2 - u)`` for the logit of one, with ``z = [u < p]`` and
-    ``z' = [1 - u < p]``. Unbiased, for any ``f`` of binary variables; N evaluations.
-
-    Args:
-        samples: number of samples, even; ``samples / 2`` independent pairs are averaged.
-
-    References:
-        Yin and Zhou (2018) [yin2018]
-
-    Examples:
-        >>> import carms
-        >>> logits = torch.zeros(1000, requires_grad=True)
-        >>> bits = torch.distributions.Bernoulli(logits=logits)
-        >>> carms.expectation(lambda z: (z.mean(-1) > 0.5).float(), bits, "arm").backward()
-        >>> bool(logits.grad.abs().max() <= 0.5)  # at most half of the range of f
-        True
-    """
-
-    binary_only = True
-    paired = True
-    least_samples = 2
-
-    def _draw(self, probs: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Half]:
-        zero = normalised(probs)[..., 0]
-        u = uniform((self.samples // 2, *zero.shape), generator, zero.dtype, zero.device)
-        indices = torch.stack((1 - u >= zero, u >= zero)).long().flatten(0, 1)
-        half = torch.where((zero > 0) & (zero < 1), 0.5 - u, 0)
-        return indices, Half(half)
-
-    def _gradient(self, draw: Draw[Half], fz: Tensor) -> Tensor:
-        first, second = fz.unflatten(0, (2, -1))
-        one = ((first - second) * draw.memory.half.to(fz.dtype)).mean(0)
-        return torch.stack((-one, one), -1)
