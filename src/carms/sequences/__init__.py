@@ -2,10 +2,11 @@
 
 from carms.sequences.causal_lm import causal_lm
 from carms.sequences.correction import advantages, pair_ratio, surrogate
+from carms.sequences.coupling import default_epsilon
 from carms.sequences.finished import Places, drift, places, ratios
 from carms.sequences.processor import CoupledProcessor
 from carms.sequences.record import Rollouts
-from carms.sequences.sampling import default_epsilon, rollouts
+from carms.sequences.sampling import rollouts
 
 __all__ = [
     "CoupledProcessor",

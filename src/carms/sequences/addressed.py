@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.core.random import inside_unit_interval
 from carms.sampling.mixture import mix
 from carms.sequences.counter import uniform_at, word_at
-from carms.sequences.sampling import COPULAS, check_coupling, default_epsilon
+from carms.sequences.coupling import COPULAS, check_coupling, default_epsilon
 
 __all__ = ["Addresses"]
 

@@ -14,10 +14,10 @@ from carms.core.checks.tensors import check_floats, check_integers
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import take_pairs
 from carms.sequences.circular_ratio import circular_ratio
+from carms.sequences.coupling import check_coupling, default_epsilon
 from carms.sequences.gaps import first_difference
 from carms.sequences.pieces import Pieces
 from carms.sequences.policy import Policy
-from carms.sequences.sampling import check_coupling, default_epsilon
 
 __all__ = ["Places", "drift", "places", "ratios"]
 

@@ -7,8 +7,8 @@ from carms.core.checks.options import whole_number
 from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed
+from carms.sequences.coupling import COPULAS, check_coupling
 from carms.sequences.policy import Policy
-from carms.sequences.sampling import COPULAS, check_coupling
 
 __all__ = ["CoupledProcessor", "keep_only"]
 

@@ -1,6 +1,5 @@
 """Correlated rollouts: whole sequences drawn by inverse CDF from the points of a copula."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -8,8 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from carms.copulas import Circular, Copula, Independent
-from carms.core.checks.options import check_choice, check_flag, probability, whole_number
+from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.tensors import (
     check_floats,
     check_function,
@@ -21,31 +19,15 @@ from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
 from carms.sampling.mixture import draw_mixed
 from carms.sequences.coder import Choice, Coder
+from carms.sequences.coupling import COPULAS, check_coupling, default_epsilon
 from carms.sequences.episodes import check_repeatable
 from carms.sequences.policy import Policy
 from carms.sequences.record import Rollouts
 
-__all__ = ["COPULAS", "check_coupling", "default_epsilon", "rollouts"]
-
-COPULAS: dict[str, type[Copula]] = {"circular": Circular, "independent": Independent}
+__all__ = ["rollouts"]
 
 Cache = TypeVar("Cache")
 Step = Callable[[Tensor, Cache | None], tuple[Tensor, Cache]]
-
-
-def default_epsilon(samples: int) -> float:
-    """The default of ``epsilon``, ``4 / N^1.5`` and at most 1.
-
-    It is low enough to keep the gain, and high enough to lose nothing where there is none.
-
-    Chosen by ``benchmarks/sequences.py``.
-
-    Examples:
-        >>> default_epsilon(16)
-        0.0625
-    """
-    samples = whole_number("samples", samples, least=1)
-    return min(1.0, 4 / (samples * math.sqrt(samples)))
 
 
 @torch.no_grad()
@@ -197,13 +179,6 @@ def _check(
     check_coupling(copula, epsilon)
     if any(end < 0 for end in ends):
         raise ValueError(f"eos is a token number or several, got {ends}")
-
-
-def check_coupling(copula: str, epsilon: float | None) -> None:
-    """Raise an error if the copula is unknown or epsilon is not a probability."""
-    check_choice("copula", copula, COPULAS)
-    if epsilon is not None:
-        probability("epsilon", epsilon)
 
 
 def _token_numbers(eos: int | Sequence[int] | Tensor | None) -> tuple[int, ...]:

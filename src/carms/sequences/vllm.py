@@ -21,9 +21,9 @@ from carms.core.checks.options import whole_number
 from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed
+from carms.sequences.coupling import check_coupling
 from carms.sequences.policy import Policy
 from carms.sequences.processor import keep_only
-from carms.sequences.sampling import check_coupling
 
 try:
     from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
