@@ -58,23 +58,8 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None
                  [ 0.5000,  1.0000],
                  [-1.0000, -0.5000]]])
     """
-    return _advantages(rewards, rollouts, mask).to(rewards.dtype)
-
-
-def _advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) -> Tensor:
-    """The advantages in double precision where there is such: rounded ones would be biased."""
-    ratios_given = isinstance(rollouts, Tensor)
-    like = _ratio_of(rollouts) if ratios_given else _check_record(rollouts).tokens
-    per_token = isinstance(rewards, Tensor) and rewards.ndim == 3
-    shape = [*like.shape[:2]]
-    if per_token:
-        shape.append(rewards.shape[2] if ratios_given else like.shape[2])
-    _check_numbers("rewards", rewards, shape, like)
-    values = rewards.detach().to(precise_dtype(like.device))
-    counted = _counted(rewards, rollouts, mask)
-    if counted is None:
-        return _weighted_differences(values, _ratio_of(rollouts))
-    return _per_token(values, rollouts, counted)
+    found, _ = _advantages(rewards, rollouts, mask)
+    return found.to(rewards.dtype)
 
 
 def surrogate(
@@ -97,15 +82,36 @@ def surrogate(
         rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
         mask: ``[P, N, length]``, as for [`carms.sequences.advantages`][].
     """
-    weights = _advantages(rewards, rollouts, mask)
-    per_token = rewards.ndim == 3
+    weights, counted = _advantages(rewards, rollouts, mask)
     hint = "; sum the log probabilities of its tokens where rollouts.mask is True"
-    _check_numbers("log_probs", log_probs, [*rewards.shape], rewards, "" if per_token else hint)
+    _check_numbers(
+        "log_probs", log_probs, [*rewards.shape], rewards, hint if counted is None else ""
+    )
     zeros = weights * zeros_with_gradient_of(first_derivative_only(log_probs))
-    total, counted = rewards, _counted(rewards, rollouts, mask)
     if counted is not None:
-        zeros, total = zeros.sum(-1), total.masked_fill(~counted, 0).sum(-1)
-    return total.mean(-1) + zeros.mean(-1).to(total.dtype)
+        zeros, rewards = zeros.sum(-1), rewards.masked_fill(~counted, 0).sum(-1)
+    return rewards.mean(-1) + zeros.mean(-1).to(rewards.dtype)
+
+
+def _advantages(
+    rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """The advantages in double precision where there is such, since rounded ones would be biased,
+    and which tokens ``[P, N, length]`` count; None if rewards are of whole rollouts.
+    """
+    if isinstance(rollouts, Tensor):
+        like, length_from = _check_ratio(rollouts), rewards
+    else:
+        like = length_from = _check_record(rollouts).tokens
+    shape = [*like.shape[:2]]
+    if isinstance(rewards, Tensor) and rewards.ndim == 3:
+        shape.append(length_from.shape[2])
+    _check_numbers("rewards", rewards, shape, like)
+    values = rewards.detach().to(precise_dtype(like.device))
+    counted = _counted(rewards, rollouts, mask)
+    if counted is None:
+        return _weighted_differences(values, _ratio_of(rollouts)), None
+    return _per_token(values, rollouts, counted), counted
 
 
 def _weighted_differences(rewards: Tensor, ratio: Tensor) -> Tensor:
@@ -127,13 +133,13 @@ def _per_token(rewards: Tensor, rollouts: Rollouts | Tensor, counted: Tensor) ->
 
 def _counted(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) -> Tensor | None:
     """True for the tokens ``[P, N, length]`` that count; None if rewards are of whole rollouts."""
-    if not isinstance(rollouts, Tensor) or rewards.ndim == 2:
+    if isinstance(rollouts, Rollouts) or rewards.ndim == 2:
         if mask is not None:
             raise ValueError(
                 "mask is for pair ratios with rewards for every token: rollouts know where they "
                 "end, and rewards of whole rollouts need no mask"
             )
-        return None if isinstance(rollouts, Tensor) or rewards.ndim == 2 else rollouts.mask
+        return rollouts.mask if isinstance(rollouts, Rollouts) and rewards.ndim == 3 else None
     if not isinstance(mask, Tensor) or mask.shape != rewards.shape:
         got = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
         raise ValueError(
@@ -164,13 +170,15 @@ def _check_record(rollouts: object) -> Rollouts:
 
 def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
     """The pair ratios ``[P, N, N]`` of a record, or the tensor of ratios itself."""
-    if not isinstance(rollouts, Tensor):
-        return pair_ratio(rollouts)
-    check_floats("pair ratios", rollouts)
-    shape = list(rollouts.shape)
+    return rollouts if isinstance(rollouts, Tensor) else pair_ratio(rollouts)
+
+
+def _check_ratio(ratio: Tensor) -> Tensor:
+    check_floats("pair ratios", ratio)
+    shape = list(ratio.shape)
     if len(shape) != 3 or shape[1] != shape[2] or shape[1] < 2:
         raise ValueError(f"pair ratios must be [P, N, N] with N at least 2, got shape {shape}")
-    return rollouts
+    return ratio
 
 
 def _check_numbers(
