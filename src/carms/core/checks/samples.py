@@ -116,17 +116,9 @@ def check_values(
         expected, what = torch.Size((*expected, terms)), "[N, *batch, K]"
     shape = list(expected)
     if not isinstance(values, Tensor):
-        hint = "; use torch.as_tensor(values, dtype=torch.float32)"
-        if values is None:
-            hint = "; f must return them"
-        elif isinstance(values, tuple):
-            hint = (
-                "; to get more than values out of it take two steps: draw = "
-                "estimator.sample(logits), values, more = f(draw.z), estimator.surrogate(draw, "
-                "values)"
-            )
         raise TypeError(
-            f"the values of f must be a tensor {what} = {shape}, got {type(values).__name__}{hint}"
+            f"the values of f must be a tensor {what} = {shape}, got {type(values).__name__}; "
+            f"{_how_to_return(values)}"
         )
     if values.dtype in (torch.bool, torch.int64):
         raise TypeError(f"the values of f must be floating point, got {values.dtype}; use .float()")
@@ -134,20 +126,7 @@ def check_values(
     check_place("the values of f", values, "z is", indices)
     if values.shape != expected:
         each = "sample" if terms is None else f"sample and each of the {terms} terms"
-        hint = ""
-        if values.shape == (*expected, 1):
-            hint = "; use values.squeeze(-1)"
-        elif not values.ndim:
-            hint = "; keep the dimensions of samples and examples: f must not average over them"
-        elif variables and terms is None and values.shape == samples:
-            example = "each example" if len(samples) > 2 else "one example"
-            hint = (
-                f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of "
-                f"{example}: for a batch of single variables use logits.unsqueeze(-2), and for one "
-                f"term of a sum per variable give terms=torch.eye({samples[-1]})"
-            )
-        elif variables and terms is None and values.shape[:-1] == expected:
-            hint = "; if these are the terms of a sum, give terms, a mask [K, D]"
+        hint = _how_to_shape(values.shape, samples, expected, variables and terms is None)
         raise ValueError(
             f"the values of f must be one per {each}, {what} = {shape}, "
             f"got shape {list(values.shape)}{hint}"
@@ -157,3 +136,35 @@ def check_values(
         bad = int((~values.isfinite()).sum())
         raise ValueError(f"f returned NaN or infinity for {bad} of {values.numel()} samples")
     return values
+
+
+def _how_to_return(values: object) -> str:
+    """What to do about values that are no tensor."""
+    if values is None:
+        return "f must return them"
+    if isinstance(values, tuple):
+        return (
+            "to get more than values out of it take two steps: draw = estimator.sample(logits), "
+            "values, more = f(draw.z), estimator.surrogate(draw, values)"
+        )
+    return "use torch.as_tensor(values, dtype=torch.float32)"
+
+
+def _how_to_shape(
+    shape: torch.Size, samples: torch.Size, expected: torch.Size, may_have_terms: bool
+) -> str:
+    """What to do about values of the wrong shape; empty if there is no telling."""
+    if shape == (*expected, 1):
+        return "; use values.squeeze(-1)"
+    if not shape:
+        return "; keep the dimensions of samples and examples: f must not average over them"
+    if may_have_terms and shape == samples:
+        example = "each example" if len(samples) > 2 else "one example"
+        return (
+            f"; logits are [*batch, D, C], so these were D = {samples[-1]} variables of {example}: "
+            "for a batch of single variables use logits.unsqueeze(-2), and for one term of a sum "
+            f"per variable give terms=torch.eye({samples[-1]})"
+        )
+    if may_have_terms and shape[:-1] == expected:
+        return "; if these are the terms of a sum, give terms, a mask [K, D]"
+    return ""
