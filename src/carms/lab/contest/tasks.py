@@ -14,7 +14,7 @@ RATES = (3e-4, 1e-3, 3e-3)
 # Evaluations of f for a step where one takes long: as few as a user would pay for.
 FEW = 4
 
-_IMAGE_TASKS = (
+_DIGITS = (
     image_task(
         "digits",
         "The paper's nonlinear autoencoder of the digits of scikit-learn: 20 variables of ten "
@@ -34,6 +34,8 @@ _IMAGE_TASKS = (
         seeds=10,
         trials=2,
     ),
+)
+_MNIST = (
     image_task(
         "mnist-linear",
         "The paper's linear autoencoder of dynamically binarised MNIST",
@@ -62,7 +64,7 @@ _IMAGE_TASKS = (
         trials=1,
     ),
 )
-_ORDER = ["features", "routing", "control", "digits", "digits-binary", "rollouts"]
 
-_ALL = {task.name: task for task in (*_IMAGE_TASKS, ROUTING, CONTROL, FEATURES, ROLLOUTS)}
-TASKS: dict[str, Task] = {name: _ALL[name] for name in dict.fromkeys((*_ORDER, *_ALL))}
+TASKS: dict[str, Task] = {
+    task.name: task for task in (FEATURES, ROUTING, CONTROL, *_DIGITS, ROLLOUTS, *_MNIST)
+}
