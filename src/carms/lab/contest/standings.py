@@ -78,26 +78,22 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
     finals = {entry.name: _finals(entry, rates, results) for entry in entries}
     seconds = {name: _median_seconds(runs) for name, runs in finals.items()}
     budget = seconds[task.reference]
-    by_steps, by_time = dict[str, Scores](), dict[str, Scores]()
     judged = {
         name: _nearest_judgement(task, own, budget) if own and budget else 0
         for name, own in seconds.items()
     }
     hopeless = {name for name, rate in rates.items() if rate is None}
     seeds = [result.run.seed for result in finals[task.reference]]
-    for entry in entries:
-        runs = finals[entry.name]
-        if entry.name in hopeless:
-            # That counts as a failure with every seed.
-            at_end = in_time = dict.fromkeys(seeds)
-        else:
-            at_end = _scores(runs, len(task.judged_steps))
-            in_time = _scores(runs, judged[entry.name])
-        if entry.evaluations <= task.evaluations:
-            by_steps[entry.name] = at_end
-        if budget:
-            by_time[entry.name] = in_time
-    at_steps, at_time = _places(task, by_steps), _places(task, by_time)
+
+    def scores(name: str, judgements: int) -> Scores:
+        # Without a rate, an entry counts as failed with every seed.
+        return dict.fromkeys(seeds) if name in hopeless else _scores(finals[name], judgements)
+
+    within_budget = [entry.name for entry in entries if entry.evaluations <= task.evaluations]
+    timed = list(finals) if budget else []
+    every_judgement = len(task.judged_steps)
+    at_steps = _places(task, {name: scores(name, every_judgement) for name in within_budget})
+    at_time = _places(task, {name: scores(name, judged[name]) for name in timed})
     times = {name: own / budget if own and budget else None for name, own in seconds.items()}
     return [
         Standing(
@@ -108,7 +104,7 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
             entry.name in hopeless,
             times[entry.name],
             _moment(task, times[entry.name], judged[entry.name]),
-            at_steps.get(entry.name, Place(_scores(finals[entry.name], len(task.judged_steps)))),
+            at_steps.get(entry.name, Place(_scores(finals[entry.name], every_judgement))),
             at_time.get(entry.name, Place({})),
         )
         for entry in entries
