@@ -61,20 +61,12 @@ def _lines(settings: RolloutSettings) -> Iterator[dict[str, Any]]:
         optimiser.step()
         earned += objective.item()
         spent += time.process_time() - began
-        last = step == settings.steps
-        if step % settings.log_every == 0 or last:
+        if step % settings.log_every == 0 or step == settings.steps:
             count = (step - 1) % settings.log_every + 1
-            yield {
-                "step": step,
-                **_measured(model, test),
-                "training_reward": earned / count,
-                **(
-                    _variances(model, prompts, settings, step)
-                    if _is_measured(step, settings)
-                    else {}
-                ),
-                "milliseconds": 1e3 * spent / count,
-            }
+            line = {"step": step, **_measured(model, test), "training_reward": earned / count}
+            if step % (VARIANCE_EVERY * settings.log_every) == 0 or step == settings.steps:
+                line |= _variances(model, prompts, settings, step)
+            yield {**line, "milliseconds": 1e3 * spent / count}
             earned = spent = 0.0
 
 
@@ -89,10 +81,6 @@ def _measured(model: Adder, prompts: Tensor) -> dict[str, float]:
     """Share of right digits, and of answers that are right altogether, by greedy decoding."""
     found = rewards(prompts, model.greedy(prompts))
     return {"reward": found.mean().item(), "solved": (found == 1).float().mean().item()}
-
-
-def _is_measured(step: int, settings: RolloutSettings) -> bool:
-    return step % (VARIANCE_EVERY * settings.log_every) == 0 or step == settings.steps
 
 
 def _variances(
