@@ -76,14 +76,9 @@ class Request(NamedTuple):
                 "extra_args must have carms_samples and carms_seed, and may have carms_group and "
                 f"carms_epsilon; got {', '.join(sorted(given))}"
             )
-        samples, seed, group = (
-            whole_number(name, given.get(name, 0), most=most)
-            for name, most in (
-                ("carms_samples", 2**31 - 1),
-                ("carms_seed", 2**63 - 1),
-                ("carms_group", 2**31 - 1),
-            )
-        )
+        samples = whole_number("carms_samples", given["carms_samples"])
+        seed = whole_number("carms_seed", given["carms_seed"], most=2**63 - 1)
+        group = whole_number("carms_group", given.get("carms_group", 0))
         epsilon = given.get("carms_epsilon")
         check_coupling("circular", epsilon)
         samples = Circular(samples).samples
