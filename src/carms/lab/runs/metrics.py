@@ -41,16 +41,17 @@ class Metrics(NamedTuple):
 
 def read_metrics(directory: Path, steps: int) -> Metrics:
     """Read ``metrics.jsonl`` of a run of that many steps; there need not be one."""
+    nothing = _metrics((), steps)
     try:
         with open_regular(directory / "metrics.jsonl", METRICS_LIMIT) as file:
             Sums(directory).check("metrics.jsonl", file_digest(file, "sha256").hexdigest())
             file.seek(0)
             return _metrics(iter(partial(file.readline, LINE_LIMIT + 1), b""), steps)
     except FileNotFoundError:
-        missing = Metrics(_metrics((), steps).series, 1, "it is missing")
-        return missing if "metrics.jsonl" in Sums(directory) else _metrics((), steps)
+        known = "metrics.jsonl" in Sums(directory)
+        return nothing._replace(bad=1, reason="it is missing") if known else nothing
     except (OSError, ValueError) as error:
-        return _metrics((), steps)._replace(bad=1, reason=str(error))
+        return nothing._replace(bad=1, reason=str(error))
 
 
 def _metrics(lines: Iterable[bytes], steps: int) -> Metrics:
