@@ -63,13 +63,10 @@ def make_blocks(runs: Iterable[RecordedRun], directories: Sequence[Path] = ()) -
 
 def told(settings: Settings, names: Iterable[str]) -> str:
     """The settings that do not have their default values, in words."""
-    words = []
-    for name in names:
-        value = getattr(settings, name)
-        if value == DEFAULTS[name]:
-            continue
-        words.append(_said(name, value))
-    return ", ".join(words)
+    values = {name: getattr(settings, name) for name in names}
+    return ", ".join(
+        _said(name, value) for name, value in values.items() if value != DEFAULTS[name]
+    )
 
 
 def headline(block: Block) -> tuple[str, str]:
