@@ -1,6 +1,5 @@
 """Values whose backward pass has another gradient than their own."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +9,6 @@ from carms.core.dtypes import computing_dtype
 from carms.core.softmax import log_softmax
 
 __all__ = [
-    "after_backward",
     "first_derivative_only",
     "put_gradient",
     "put_scores",
@@ -111,25 +109,3 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         raise RuntimeError(_SECOND)
-
-
-def after_backward(value: Tensor, action: Callable[[], None]) -> None:
-    """Call ``action`` at the end of a backward pass through ``value``.
-
-    Until then all stays as it is, so that a forward pass that is computed once more for the
-    backward pass, as by ``torch.utils.checkpoint``, finds the same memory as the first.
-    """
-    if torch.compiler.is_compiling():
-        action()
-    elif value.requires_grad:
-        engine = torch.autograd.Variable._execution_engine
-        value.register_hook(lambda _: engine.queue_callback(lambda: _attempt(action)))
-
-
-def _attempt(action: Callable[[], None]) -> None:
-    """Call ``action``, unless a transform of torch.func refuses it, since these allow no memory."""
-    try:
-        action()
-    except RuntimeError as error:
-        if "captured" not in str(error) and "vmap" not in str(error):
-            raise

@@ -8,11 +8,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from carms.copulas import Circular
+from carms.core.backward import after_backward
 from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function, holds
 from carms.core.dtypes import plain_numerics, without_autocast
 from carms.core.one_hot import one_hot as as_one_hot
-from carms.core.surrogate import after_backward, first_derivative_only, put_gradient
+from carms.core.surrogate import first_derivative_only, put_gradient
 from carms.core.transforms import no_transforms
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF

@@ -5,9 +5,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.backward import after_backward
 from carms.core.checks.options import real_number
 from carms.core.dtypes import computing_dtype, plain_numerics
-from carms.core.surrogate import after_backward
 from carms.estimators.base import Draw
 from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register

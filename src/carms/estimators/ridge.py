@@ -5,12 +5,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.backward import after_backward
 from carms.core.checks.options import positive_number
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.means import less_mean
 from carms.core.softmax import normalised, through_softmax
-from carms.core.surrogate import after_backward, put_gradient
+from carms.core.surrogate import put_gradient
 from carms.estimators.base import Draw
 from carms.estimators.families.cross_fit import Past
 from carms.estimators.families.drawing import Drawing, own_values

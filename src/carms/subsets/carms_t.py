@@ -5,9 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.backward import after_backward
 from carms.core.checks.options import whole_number
 from carms.core.dtypes import plain_numerics, precise_dtype
-from carms.core.surrogate import after_backward, put_gradient
+from carms.core.surrogate import put_gradient
 from carms.core.transforms import no_transforms
 from carms.estimators.families.cross_fit import Past
 from carms.estimators.families.slopes import finite_slopes, slope, wants_gradient
