@@ -126,10 +126,17 @@ def test_aliases(alias, name):
     assert alias not in carms.available()
 
 
-def test_carms_i_is_dirichlet_over_all_orderings():
+@pytest.mark.parametrize(
+    ("name", "coupling"),
+    [
+        ("carms-i", InverseCDF(Dirichlet(3), "all")),
+        ("carms-s", InverseCDF(Circular(3), "given")),
+    ],
+)
+def test_a_name_is_a_copula_with_its_orderings(name, coupling):
     logits, f = logits_of(50, 2, 4), RandomTable(2, 4)
-    named, named_gradient = drawn_gradient("carms-i", f, logits, samples=3)
-    estimator = Carms(InverseCDF(Dirichlet(3), "all"))
+    named, named_gradient = drawn_gradient(name, f, logits, samples=3)
+    estimator = Carms(coupling)
     draw = estimator.sample(logits, generator(0))
     assert torch.equal(named.indices, draw.indices)
     torch.testing.assert_close(named_gradient, gradient(estimator, draw, f(draw.z), logits))
@@ -138,15 +145,6 @@ def test_carms_i_is_dirichlet_over_all_orderings():
 def test_a_copula_brings_its_own_number_of_samples():
     assert carms.make("carms-i", copula=Circular(3)).samples == 3
     assert carms.make("carms-i").samples == 8
-
-
-def test_carms_s_is_circular_in_the_given_order():
-    logits, f = logits_of(50, 2, 4), RandomTable(2, 4)
-    named, named_gradient = drawn_gradient("carms-s", f, logits, samples=3)
-    estimator = Carms(InverseCDF(Circular(3), "given"))
-    draw = estimator.sample(logits, generator(0))
-    assert torch.equal(named.indices, draw.indices)
-    torch.testing.assert_close(named_gradient, gradient(estimator, draw, f(draw.z), logits))
 
 
 @pytest.mark.parametrize(
