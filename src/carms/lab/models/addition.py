@@ -21,9 +21,11 @@ __all__ = [
 BASE, DIGITS = 4, 3
 # Number of prompts, of all 4,096, that are never trained on.
 HELD_OUT = 512
+# Width of the residual stream, and number of attention heads.
+WIDTH, HEADS = 64, 4
 
-Memory = list[tuple[Tensor, Tensor]]
-"""Keys and values ``[rows, heads, t, width / heads]`` of every block."""
+Memory = tuple[Tensor, Tensor]
+"""Keys and values ``[rows, HEADS, t, WIDTH / HEADS]`` of all tokens so far."""
 
 
 def digits(numbers: Tensor) -> Tensor:
@@ -80,17 +82,15 @@ class Adder(nn.Module):
 
     Args:
         stream: source of the first weights.
-        width: width of the residual stream.
-        heads: number of attention heads.
     """
 
-    def __init__(self, stream: torch.Generator, width: int = 64, heads: int = 4) -> None:
+    def __init__(self, stream: torch.Generator) -> None:
         super().__init__()
-        self.token = nn.Embedding(BASE, width)
-        self.place = nn.Embedding(3 * DIGITS, width)
-        self.blocks = nn.ModuleList([Block(width, heads)])
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, BASE)
+        self.token = nn.Embedding(BASE, WIDTH)
+        self.place = nn.Embedding(3 * DIGITS, WIDTH)
+        self.block = Block()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, BASE)
         for layer in self.modules():
             if isinstance(layer, nn.Linear | nn.Embedding):
                 nn.init.normal_(layer.weight, 0, layer.weight.shape[1] ** -0.5, stream)
@@ -101,13 +101,10 @@ class Adder(nn.Module):
         """Logits ``[rows, t, BASE]`` of what follows each of the tokens, which come after those in
         the memory, and the memory with them.
         """
-        seen = memory[0][0].shape[2] if memory else 0
+        seen = memory[0].shape[2] if memory else 0
         hidden = self.token(tokens) + self.place.weight[seen : seen + tokens.shape[1]]
-        kept = []
-        for number, block in enumerate(self.blocks):
-            hidden, pair = block(hidden, memory[number] if memory else None)
-            kept.append(pair)
-        return self.head(self.norm(hidden)), kept
+        hidden, memory = self.block(hidden, memory)
+        return self.head(self.norm(hidden)), memory
 
     def step(self, tokens: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
         """The step that [`carms.sequences.rollouts`][] takes: logits of the next token."""
@@ -135,20 +132,17 @@ class Adder(nn.Module):
 class Block(nn.Module):
     """Attention and two layers, each after a norm and added to what was there."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.heads = heads
-        self.before_attention, self.before_layers = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.queries_keys_values = nn.Linear(width, 3 * width)
-        self.together = nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.before_attention, self.before_layers = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.queries_keys_values = nn.Linear(WIDTH, 3 * WIDTH)
+        self.together = nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
-    def forward(
-        self, hidden: Tensor, past: tuple[Tensor, Tensor] | None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Activations of the same shape, and the keys and values of all tokens so far."""
+    def forward(self, hidden: Tensor, past: Memory | None) -> tuple[Tensor, Memory]:
+        """Activations of the same shape, and the memory with these tokens."""
         mixed = self.queries_keys_values(self.before_attention(hidden))
-        query, key, value = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = mixed.unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
         if past is not None:
             key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
         seen = scaled_dot_product_attention(query, key, value, is_causal=past is None)
