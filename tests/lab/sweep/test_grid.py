@@ -29,7 +29,8 @@ GIGANTIC = "".join(f"{name} = {[*range(2, 1002)]}\n" for name in ("categories", 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("colour = 1", "there is no setting colour"),
+        ("colour = 1", "there is no setting colour; there are batch, categories, "),
+        ("categoris = 3", r"there is no setting categoris; did you mean categories\?"),
         ("seed = []", "a list in it is empty"),
         ("seed = [1, 1]", "the same run twice"),
         ("rate = [1, 1.0]", "the same run twice"),

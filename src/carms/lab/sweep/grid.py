@@ -89,7 +89,9 @@ def expand(grid: dict[str, Any]) -> list[Settings]:
     known = {field.name for field in fields(Settings)}
     unknown = sorted(set(grid) - known)
     if unknown:
-        raise ValueError(f"there is no setting {', '.join(unknown)}; there are {sorted(known)}")
+        near = get_close_matches(unknown[0], known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+        raise ValueError(f"there is no setting {', '.join(unknown)}; {hint}")
     axes = [value if isinstance(value, list) else [value] for value in _axes(grid).values()]
     count = math.prod(map(len, axes))
     if count > RUNS:
