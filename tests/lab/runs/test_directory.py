@@ -33,6 +33,13 @@ def test_nothing_is_written_before_a_run_begins(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(ValueError, match="run is a file, and a run is written into a directory"):
+        Trainer(Settings(**SMALL), tmp_path / "run")
+    assert (tmp_path / "run").read_text() == "mine"
+
+
 def test_a_directory_where_nothing_was_trained_is_taken_over(tmp_path):
     with RunDirectory(tmp_path / "run", Settings(**SMALL, estimator="exact").to_json()).held():
         pass

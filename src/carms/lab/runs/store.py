@@ -38,6 +38,8 @@ class RunDirectory:
     """
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is a file, and a run is written into a directory")
         self.path = path
         self._config = dict(config)
         self._checkpoints = Checkpoints(path / "checkpoints")
