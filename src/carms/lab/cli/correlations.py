@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 from rich.table import Table
 
+from carms.lab.cli.console import print_table
 from carms.lab.cli.flags import named
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Correlations:
         if probs.min() < least:
             raise ValueError(f"probs must be at least {least:.1e} of their sum, got {self.probs}")
         panels = correlations(probs, self.samples)
-        console.print(_table(panels, self.samples))
+        print_table(console, _table(panels, self.samples))
         for written in draw_correlations(panels, probs, self.samples, self.out):
             console.print(f"written to {written}")
 

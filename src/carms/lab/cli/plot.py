@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from carms.lab.cli.console import print_table
 from carms.lab.cli.flags import RunPaths
 
 if TYPE_CHECKING:
@@ -43,14 +44,14 @@ class Plot:
         for problem in gathered.problems:
             console.print(problem, style="yellow")
         blocks = make_blocks(gathered.runs, self.runs)
-        console.print(_table([run for block in blocks for run in block.runs]))
+        print_table(console, _table([run for block in blocks for run in block.runs]))
         for written in draw_curves(blocks, self.out):
             console.print(f"written to {written}")
 
 
 def _table(runs: Sequence["RecordedRun"]) -> Table:
     table = Table(
-        title="Log likelihood, bound in nats; that of the paper after 10^6 steps",
+        title="Log likelihood (a bound, in nats); paper: its value after 10^6 steps",
         box=SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 0, 0, 1),

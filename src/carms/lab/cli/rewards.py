@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from carms.lab.cli.console import print_table
 from carms.lab.figures.rewards import spread, steps_to, variance_ratio
 
 __all__ = ["print_rewards"]
@@ -25,7 +26,7 @@ RunsByMethod = Mapping[str, Sequence[Any]]
 
 def print_rewards(console: Console, metrics: RunsByMethod, title: str) -> None:
     """Print a table of the methods, what its columns mean, and the difference of the methods."""
-    console.print(_table(metrics, title))
+    print_table(console, _table(metrics, title))
     console.print(EXPLANATION, highlight=False, soft_wrap=False)
     _print_difference(console, metrics)
 

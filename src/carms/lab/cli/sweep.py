@@ -73,8 +73,8 @@ class Sweep:
         if left:
             total = sum(one for one in seconds.values() if not isinstance(one, str))
             console.print(
-                f"{duration(total)} on one core in all, by a measured step and "
-                "evaluation of each kind"
+                f"{duration(total)} on one core in all, estimated from a step and an evaluation "
+                "of each kind of run"
             )
         if self.dry_run:
             return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from carms.lab.cli.console import print_table
 from carms.lab.cli.flags import Estimators
 from carms.lab.cli.progress import progress_bars
 
@@ -57,7 +58,7 @@ class Toy:
         found = run_toy(self.estimators, self.problems, self.replicates, self.seed)
         with progress_bars(console, transient=True) as bars:
             results = list(bars.track(found, total, description="Estimating gradients"))
-        console.print(_table(results, self.estimators, ALPHAS))
+        print_table(console, _table(results, self.estimators, ALPHAS))
         console.print("The bias is over its standard error: about 1 is what chance alone gives.")
         for written in draw_toy(results, self.out):
             console.print(f"written to {written}")

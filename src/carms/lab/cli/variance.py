@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 from rich.table import Table
 
+from carms.lab.cli.console import print_table
 from carms.lab.cli.flags import Estimators, RunPath, explained
 from carms.lab.cli.progress import progress_bars
 
@@ -81,7 +82,7 @@ class Variance:
         )
         with progress_bars(console, transient=True) as bars:
             results = list(bars.track(found, len(estimators), description="Estimating gradients"))
-        console.print(_table(results, untrained, trainer.step))
+        print_table(console, _table(results, untrained, trainer.step))
         written = self.path / f"variance-{trainer.step}.json"
         measured = {
             "step": trainer.step,
@@ -99,7 +100,7 @@ def _table(results: Sequence["Measured"], untrained: Collection[str], step: int)
     table = Table(title=f"Variance of the logits' gradient at step {step:,}")
     table.add_column("estimator")
     first = results[0]
-    relative = f"of {first.estimator}'s"
+    relative = f"relative to {first.estimator}"
     for heading in ("samples", "variance", "standard error", relative, "ms"):
         table.add_column(heading, justify="right")
     for one in results:
