@@ -31,7 +31,8 @@ class Settings:
         latents: number of latent variables (default: 200 / categories)
         samples: number of samples of a gradient (default: what the paper uses with the
             estimator, in most cases one for each category)
-        estimator: name of the gradient estimator, such as loorf; the documentation lists all
+        estimator: name of the gradient estimator, such as loorf; an unknown name
+            lists all of them
         options: options of the estimator, for example epsilon=0.1
         batch: number of images in a step
         steps: number of training steps
