@@ -75,7 +75,7 @@ def test_a_variable_without_terms():
 @pytest.mark.parametrize(
     ("f", "got"),
     [
-        (lambda z: z.sum((-2, -1)), r"\[4, 5\]"),
+        (lambda z: z.sum((-2, -1)), r"\[4, 5\]; with terms, f returns each term and not their sum"),
         (lambda z: z[..., :2, 0], r"\[4, 5, 2\]"),
         (lambda z: z, r"\[4, 5, 3, 2\]"),
         (lambda z: z[0, ..., 0], r"\[5, 3\]"),

@@ -26,9 +26,10 @@ def test_variables_of_each_example():
     [
         (lambda z: z.sum((-2, -1)).unsqueeze(-1), ValueError, r"got shape \[4, 5, 1\]; .*squeeze"),
         (lambda z: z.sum(), ValueError, r"got shape \[\]; .*f must not average over them"),
+        (lambda z: z.sum((-2, -1)).mean(-1), ValueError, r"got shape \[4\]; .*must not average"),
         (lambda z: z.argmax(-1).sum(-1), TypeError, r"got torch\.int64; use \.float\(\)"),
     ],
-    ids=["one more dimension", "a scalar", "integers"],
+    ids=["one more dimension", "a scalar", "a mean over examples", "integers"],
 )
 def test_values_of_another_shape_or_type_are_answered_with_what_to_do(f, kind, message):
     refuses(kind, message, f, torch.zeros(5, 3, 2))

@@ -156,7 +156,9 @@ def _how_to_shape(
     """What to do about values of the wrong shape; empty if there is no telling."""
     if shape == (*expected, 1):
         return "; use values.squeeze(-1)"
-    if not shape:
+    if shape == samples[:-1]:
+        return "; with terms, f returns each term and not their sum"
+    if len(shape) < len(expected):
         return "; keep the dimensions of samples and examples: f must not average over them"
     if may_have_terms and shape == samples:
         example = "each example" if len(samples) > 2 else "one example"
