@@ -6,7 +6,10 @@ import pytest
 from rich.console import Console
 
 from carms.lab.cli import progress
+from carms.lab.cli.plot import Plot
 from carms.lab.cli.progress import RunProgress
+from carms.lab.cli.report import Report
+from carms.lab.cli.sweep import Sweep
 from carms.lab.cli.sweep_progress import follow
 from carms.lab.runs.settings import Settings
 from carms.lab.sweep.jobs import Job, Outcome
@@ -95,3 +98,11 @@ def test_a_sweep_shows_what_failed(tmp_path):
     assert failed == [bad]
     assert "1 finished, 0 begun, 0 waiting, 1 failed" in shown(screen)
     assert "1/2" in shown(screen)
+
+
+@pytest.mark.parametrize("command", [Plot, Report, lambda runs: Sweep(str(runs[0]), runs[0])])
+def test_commands_that_import_much_say_so_at_once(command, tmp_path):
+    on_terminal = console(True)
+    with pytest.raises(ValueError, match="nothing"):
+        command((tmp_path / "nothing",)).run(on_terminal)
+    assert "Loading" in on_terminal.file.getvalue()

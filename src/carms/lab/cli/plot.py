@@ -34,10 +34,11 @@ class Plot:
 
     def run(self, console: Console) -> None:
         """Gather the runs, print their table and draw them."""
-        from carms.lab.figures.axes import picture_paths
-        from carms.lab.figures.curves import draw_curves
-        from carms.lab.report.blocks import make_blocks
-        from carms.lab.runs.gather import gather
+        with console.status("Loading"):
+            from carms.lab.figures.axes import picture_paths
+            from carms.lab.figures.curves import draw_curves
+            from carms.lab.report.blocks import make_blocks
+            from carms.lab.runs.gather import gather
 
         picture_paths(self.out)
         gathered = gather(self.runs)

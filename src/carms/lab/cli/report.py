@@ -39,10 +39,11 @@ class Report:
 
     def run(self, console: Console) -> None:
         """Gather the runs, write the file, and print what was left out."""
-        from carms.lab.contest.contest import is_contest
-        from carms.lab.report.page import make_page
-        from carms.lab.runs.gather import gather
-        from carms.lab.runs.writing import check_writable, write_atomically
+        with console.status("Loading"):
+            from carms.lab.contest.contest import is_contest
+            from carms.lab.report.page import make_page
+            from carms.lab.runs.gather import gather
+            from carms.lab.runs.writing import check_writable, write_atomically
 
         out = self.out or Path(f"report.{SUFFIXES[self.format]}")
         check_writable(out)

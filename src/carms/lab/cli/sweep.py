@@ -48,13 +48,14 @@ class Sweep:
 
     def run(self, console: Console) -> None:
         """Plan the runs, then train those that are left."""
-        from carms.lab.cli.sweep_progress import follow
-        from carms.lab.runs.progress import reached
-        from carms.lab.sweep.grid import read_grid, run_name
-        from carms.lab.sweep.jobs import Job
-
         if self.out is None and not self.dry_run:
             raise ValueError("give a directory for the runs, --out DIR; only --dry-run needs none")
+        with console.status("Loading"):
+            from carms.lab.cli.sweep_progress import follow
+            from carms.lab.runs.progress import reached
+            from carms.lab.sweep.grid import read_grid, run_name
+            from carms.lab.sweep.jobs import Job
+
         out = self.out or Path()
         executor = self._executor()
         if self.grid.partition("/")[0] == "contest":
