@@ -84,6 +84,31 @@ def test_bernoulli_is_two_categories(name, given):
         torch.testing.assert_close(gradient, plain[1][..., 1], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda logits: Categorical(probs=logits.softmax(-1)),
+        lambda logits: Bernoulli(logits=logits[..., 1] - logits[..., 0]),
+        lambda logits: (logits[:, :1], logits[:, 1:]),
+    ],
+)
+def test_a_draw_without_gradients_keeps_its_way_to_the_logits(name, given):
+    logits = logits_of(5, 2, 2)
+    distribution, made = given(logits), carms.make(name, samples=4)
+    with torch.no_grad():
+        draw = made.sample(distribution, generator(9))
+    values = torch.arange(len(draw.indices) * 5.0, dtype=torch.float64).view(-1, 5)
+    if draw.differentiable is None and name != "relax":
+        value = made.surrogate(draw, values.square())
+        same = made.surrogate(made.sample(distribution, generator(9)), values.square())
+        (found,) = torch.autograd.grad(value.sum(), logits, retain_graph=True)
+        (expected,) = torch.autograd.grad(same.sum(), logits)
+        assert torch.equal(found, expected)
+    else:
+        with pytest.raises(ValueError, match="drawn without their graph"):
+            made.surrogate(draw, values)
+
+
 def test_certain_probabilities_of_distributions(name, categories):
     # torch would clamp these probabilities; a category of probability zero is never drawn.
     probs = torch.zeros(500, 2, categories, dtype=torch.float64)

@@ -65,8 +65,13 @@ class Variables:
         return indices.split([each.logits.shape[-2] for each in self.groups], -1)
 
     @staticmethod
+    @torch.enable_grad()
     def of(given: Distribution) -> "Variables":
-        """Make Variables of logits, a distribution or a tuple of groups."""
+        """Make Variables of logits, a distribution or a tuple of groups.
+
+        Their graph is kept under ``torch.no_grad()`` too: a draw that is made there may get its
+        values, and then its gradient, outside.
+        """
         if isinstance(given, tuple):
             return _side_by_side(tuple(map(Variables.of, given)))
         if isinstance(given, Independent):
