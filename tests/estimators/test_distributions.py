@@ -139,3 +139,26 @@ def test_probabilities_of_a_distribution_stay_what_they_are(touch):
     touch(bernoulli)
     value = carms.expectation(lambda z: 1e6 * (1 - z).sum(-1), bernoulli, "exact")
     assert value.item() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_probabilities_stay_what_they_are_in_an_expanded_distribution(dtype):
+    # Once torch knows probabilities and logits, `expand` forgets which of them were given.
+    tiny = torch.finfo(dtype).eps / 128
+    categorical = Categorical(probs=torch.tensor([[0.0, 0.5, 0.5]], dtype=dtype))
+    bernoulli = Bernoulli(probs=torch.tensor([1.0, tiny], dtype=dtype).requires_grad_())
+    categorical.entropy()
+    bernoulli.entropy()
+    estimator = carms.make("exact")
+    value = estimator.expectation(lambda z: z[..., 0].sum(-1), categorical.expand((2, 1)))
+    assert value.tolist() == [0, 0]
+    value = estimator.expectation(lambda z: 1 - z[..., 0], bernoulli.expand((2, 2)))
+    assert value.tolist() == [0, 0]
+    value = estimator.expectation(lambda z: z[..., 1].double() / tiny, bernoulli.expand((2, 2)))
+    torch.testing.assert_close(value, torch.ones_like(value), rtol=0.03, atol=0)
+    # Those made of logits keep these, however small the probabilities are.
+    logits = torch.tensor([[0.0, -90.0]], dtype=dtype)
+    categorical = Categorical(logits=logits)
+    categorical.entropy()
+    value = estimator.expectation(lambda z: z[..., 0, 1], categorical.expand((2, 1)))
+    torch.testing.assert_close(value, torch.full_like(value, -90).exp())

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Independent, OneHotCategorical
+from torch.distributions.utils import clamp_probs, probs_to_logits
 
 from carms.core.checks.tensors import check_floats, check_place, holds
 from carms.core.dtypes import computing_dtype
@@ -151,7 +152,17 @@ def _bernoulli_logits(given: Bernoulli) -> Tensor:
 def _made_of_probs(given: Categorical | Bernoulli) -> bool:
     """Whether probabilities were given: torch derives logits from them, clamped, and keeps both."""
     check_floats("the parameter of the distribution", given._param)
-    return given._param is vars(given).get("probs")
+    probs = vars(given).get("probs")
+    if probs is None or given._param is probs:
+        return probs is not None
+    # Where torch knows both, `expand` takes the logits for what was given.
+    binary = isinstance(given, Bernoulli)
+    return holds(
+        lambda: (
+            bool((clamp_probs(probs) != probs).any())
+            and torch.equal(probs_to_logits(probs, binary), given.logits)
+        )
+    )
 
 
 def _log(probs: Tensor) -> Tensor:
