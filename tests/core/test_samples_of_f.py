@@ -45,6 +45,15 @@ def test_f_may_write_on_its_samples(name, kind):
 
 
 @pytest.mark.parametrize("name", carms.available())
+def test_what_is_written_on_samples_does_not_stay_in_their_draw(name):
+    logits = torch.randn(5, 3, 2, generator=generator(), requires_grad=True)
+    draw = carms.make(name, samples=4).sample(logits, generator(1))
+    before = draw.z.detach().clone()
+    draw.z.mul_(2).add_(1)
+    assert torch.equal(draw.z, before)
+
+
+@pytest.mark.parametrize("name", carms.available())
 @pytest.mark.parametrize("kind", [0, 1], ids=["tensor", "Bernoulli"])
 def test_f_may_return_a_view_of_its_samples(name, kind):
     def view(z):

@@ -56,9 +56,8 @@ class Draw(Generic[Memory]):
         for a Bernoulli, zeros and ones ``[N, *batch, D]``; for groups, a tuple of these.
         """
         if self.differentiable is not None:
-            # A leaf is copied, since `f` may write on what it is given.
-            z = self.differentiable.clone() if self.differentiable.is_leaf else self.differentiable
-            return self.variables.soft_samples(z)
+            # A copy, since `f` may write on what it is given.
+            return self.variables.soft_samples(self.differentiable.clone())
         return self.variables.samples(self.indices)
 
     def one_hot(self, dtype: torch.dtype) -> Tensor:
@@ -233,7 +232,13 @@ class Estimator(torch.nn.Module, ABC):
 
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
     """Values of ``f`` at the samples, or at their indices; each group is an argument of its own."""
-    seen = draw.z if one_hot else draw.variables.indices(draw.indices.clone())
+    z = draw.differentiable
+    if not one_hot:
+        seen = draw.variables.indices(draw.indices.clone())
+    elif z is None or z.is_leaf:
+        seen = draw.z
+    else:
+        seen = draw.variables.soft_samples(z)  # a draw of our own, whose samples are used once
     arguments = seen if draw.variables.groups else (seen,)
     if torch.compiler.is_compiling():
         return f(*arguments)
