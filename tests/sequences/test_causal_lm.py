@@ -133,3 +133,21 @@ def test_dropout_is_refused():
     assert rollouts(causal_lm(model.eval()), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
     model.train().drop.p = 0.0
     assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
+
+
+def test_gradient_checkpointing_is_refused_where_it_keeps_no_cache(model):
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.0
+    model.gradient_checkpointing_enable()
+    assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
+    with pytest.raises(ValueError, match=r"empty cache .*call model.eval\(\)"):
+        rollouts(causal_lm(model.train()), PROMPTS, 2, 3)
+
+
+def test_a_model_that_returns_no_cache():
+    def model(input_ids, past_key_values, use_cache):
+        return SimpleNamespace(logits=torch.zeros(*input_ids.shape, 11), past_key_values=None)
+
+    with pytest.raises(ValueError, match="empty cache"):
+        rollouts(causal_lm(model), PROMPTS, 2, 3)

@@ -20,7 +20,8 @@ def causal_lm(
     """A step for [`carms.sequences.rollouts`][] that keeps the model's cache.
 
     Dropout would give every rollout a policy of its own, so a model with dropout layers must be in
-    ``eval()`` mode.
+    ``eval()`` mode. So must one with gradient checkpointing, which keeps no cache in ``train()``
+    mode.
 
     Args:
         model: called as ``model(input_ids=..., past_key_values=..., use_cache=True)``, with
@@ -54,6 +55,8 @@ def causal_lm(
         if not seen:
             _check_dropout(model)
             _check_prompts(attention_mask, tokens)
+        else:
+            _check_cache(past)
         masks = {} if attention_mask is None else _masks(attention_mask, tokens, seen)
         out = model(
             input_ids=tokens[:, seen:].contiguous(), past_key_values=past, use_cache=True, **masks
@@ -86,6 +89,19 @@ def _check_dropout(model: Callable[..., Any]) -> None:
                     f"the model is in train() mode and has dropout ({name}), which gives every "
                     "rollout a policy of its own: call model.eval() first"
                 )
+
+
+def _check_cache(past: Any) -> None:
+    """Raise if the model kept nothing of its tokens: it would see the next one alone."""
+    try:
+        empty = past is None or not past.get_seq_length()
+    except (AttributeError, ValueError):  # a cache of another kind, or a state without a length
+        return
+    if empty:
+        raise ValueError(
+            "the model returned an empty cache (past_key_values), as with gradient checkpointing "
+            "in train() mode: call model.eval() first"
+        )
 
 
 def _check_prompts(attention_mask: Tensor | None, tokens: Tensor) -> None:
