@@ -135,6 +135,24 @@ def test_dropout_is_refused():
     assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
 
 
+def test_dropout_that_is_no_layer_is_refused():
+    """Attention of most models has a rate, and not a layer."""
+    transformers = pytest.importorskip("transformers", reason="the extra carms[transformers]")
+    model = llama(transformers).train()
+    assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
+    attention = model.model.layers[1].self_attn
+    attention.attention_dropout = 0.1
+    with pytest.raises(ValueError, match=r"has dropout \(model.layers.1.self_attn\)"):
+        rollouts(causal_lm(model), PROMPTS, 2, 3)
+    # A part decides for itself.
+    attention.eval()
+    assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
+    model.eval()
+    attention.train()
+    with pytest.raises(ValueError, match="has dropout"):
+        rollouts(causal_lm(model), PROMPTS, 2, 3)
+
+
 def test_gradient_checkpointing_is_refused_where_it_keeps_no_cache(model):
     for layer in model.modules():
         if isinstance(layer, torch.nn.Dropout):

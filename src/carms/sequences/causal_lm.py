@@ -19,7 +19,7 @@ def causal_lm(
 ) -> Callable[[Tensor, Cache | None], tuple[Tensor, Cache]]:
     """A step for [`carms.sequences.rollouts`][] that keeps the model's cache.
 
-    Dropout would give every rollout a policy of its own, so a model with dropout layers must be in
+    Dropout would give every rollout a policy of its own, so a model with dropout must be in
     ``eval()`` mode. So must one with gradient checkpointing, which keeps no cache in ``train()``
     mode.
 
@@ -82,13 +82,22 @@ def _is_filled_on_the_left(attention_mask: Tensor) -> bool:
 
 
 def _check_dropout(model: Callable[..., Any]) -> None:
-    if isinstance(model, nn.Module) and model.training:
-        for name, layer in model.named_modules():
-            if isinstance(layer, _DropoutNd) and layer.p:
-                raise ValueError(
-                    f"the model is in train() mode and has dropout ({name}), which gives every "
-                    "rollout a policy of its own: call model.eval() first"
-                )
+    if not isinstance(model, nn.Module):
+        return
+    for name, layer in model.named_modules():
+        if layer.training and _drops(layer):
+            raise ValueError(
+                f"the model is in train() mode and has dropout ({name}), which gives every "
+                "rollout a policy of its own: call model.eval() first"
+            )
+
+
+def _drops(layer: nn.Module) -> bool:
+    """Whether it is a dropout layer, or has a rate of its own, as attention often does."""
+    if isinstance(layer, _DropoutNd):
+        return layer.p > 0
+    rates = [value for name, value in vars(layer).items() if "drop" in name]
+    return any(isinstance(rate, float) and rate > 0 for rate in rates)
 
 
 def _check_cache(past: Any) -> None:
