@@ -59,3 +59,13 @@ def test_pairs_against_a_million_draws(monkeypatch, picks, samples):
     if picks == 3:
         tells &= ~torch.eye(len(table), dtype=torch.bool)  # of equal ones the ratio says nothing
     assert_frequencies(frequency[tells], table[tells], groups)
+
+
+@pytest.mark.parametrize("name", ["loorf", "carms"])
+def test_large_logits_do_not_swallow_the_noise(name):
+    groups = 20_000
+    made = subsets.make(name, 4, samples=2, ordered=True)
+    items = made.sample(torch.full((groups, 6), 1e7), generator()).items[0]
+    for picked in items.unbind(-1):
+        counts = torch.bincount(picked, minlength=6)
+        assert_frequencies(counts / groups, torch.full((6,), 1 / 6).double(), groups)

@@ -185,9 +185,9 @@ def indicator(items: Tensor, logits: Tensor) -> Tensor:
 
 
 def race(logits: Tensor, size: int, generator: torch.Generator | None) -> Tensor:
-    """Draw independent rankings ``[*batch, k]`` of the first k items by Gumbel top-k, in the
-    precision of the logits.
-    """
+    """Draw independent rankings ``[*batch, k]`` of the first k items by Gumbel top-k."""
+    # In single precision, large logits swallow the noise.
+    logits = logits.to(precise_dtype(logits.device))
     times = exponentials(tuple(logits.shape), logits, generator)
     return perturbed(logits, times).topk(size, -1).indices
 
