@@ -260,3 +260,12 @@ def test_an_eos_of_any_library(eos):
 def test_top_p_is_a_share_of_what_temperature_and_top_k_leave(policy, kept):
     logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
     assert (policy.probabilities(logits) > 0).sum().item() == kept
+
+
+@pytest.mark.parametrize("vocabulary", [5, 100, 1000])
+def test_top_k_keeps_all_tokens_that_are_equal_to_the_last(vocabulary):
+    """As ``transformers`` and vLLM do: half precision has many equal logits."""
+    logits = torch.zeros(1, vocabulary, dtype=torch.bfloat16)
+    logits[:, 0], logits[:, 1] = 1.0, -1.0
+    assert torch.equal(Policy(top_k=2).probabilities(logits) > 0, logits >= 0)
+    assert torch.equal(Policy(top_k=1).probabilities(logits) > 0, logits > 0)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number, probability, whole_number
@@ -21,6 +20,7 @@ class Policy:
     """Temperature, then top-k, then top-p; a temperature of 1 and None change nothing.
 
     Examples:
+        >>> import torch
         >>> logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
         >>> Policy(top_k=3).probabilities(logits)
         tensor([[0.4000, 0.3000, 0.2000, 0.0000]])
@@ -45,8 +45,9 @@ class Policy:
             logits = logits.to(computing_dtype(logits.dtype)) / self.temperature
         probs = probabilities(logits)
         if self.top_k is not None and self.top_k < probs.shape[-1]:
-            values, tokens = probs.topk(self.top_k)
-            probs = torch.zeros_like(probs).scatter_(-1, tokens, values)
+            # Which of several equal tokens `topk` takes depends on device and size: all are kept.
+            least = probs.topk(self.top_k).values[..., -1:]
+            probs = probs.masked_fill(probs < least, 0)
         if self.top_p is not None and self.top_p < 1:
             values, tokens = probs.sort(stable=True, dim=-1, descending=True)
             # Keep a token as long as those before it have less than this share together.

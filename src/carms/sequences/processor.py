@@ -29,7 +29,7 @@ class CoupledProcessor:
         epsilon: probability that the rollouts of a prompt are independent after all. Defaults to
             ``default_epsilon(samples)``.
         temperature: divisor of the logits.
-        top_k: draw among the k likeliest tokens only.
+        top_k: draw among the k likeliest tokens only, and those that are equal to the last.
         top_p: draw among the likeliest tokens that have this share together.
 
     Examples:

@@ -66,7 +66,7 @@ def rollouts(
         temperature: divisor of the logits.
         eos: the token that ends a rollout, or several such tokens.
         generator: source of randomness; the global one if None.
-        top_k: draw among the k likeliest tokens only.
+        top_k: draw among the k likeliest tokens only, and those that are equal to the last.
         top_p: draw among the likeliest tokens that have this share together.
         finish: True to call ``step`` once more after the last token, for an environment that has to
             see it, and to keep what that call returned as ``Rollouts.cache``. Rollouts of a prompt
