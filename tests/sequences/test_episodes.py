@@ -240,6 +240,27 @@ def test_the_last_action_of_episodes_that_all_end_early():
     assert group.cache == 2
 
 
+@pytest.mark.parametrize("copula", ["circular", "independent"])
+def test_rewards_after_the_end_of_all_episodes_may_be_missing(copula):
+    def step(tokens, cache):
+        return torch.zeros(len(tokens), 2), cache
+
+    given = {"copula": copula, "eos": 1, "generator": generator()}
+    group = rollouts(step, NOTHING.expand(2, 0), 3, 30, **given)
+    last = int(group.lengths.max())
+    assert 1 < last < 30
+    rewards = torch.randn(group.tokens.shape, generator=generator(), dtype=torch.float64)
+    found = advantages(rewards[..., :last], group)
+    assert found.any()
+    torch.testing.assert_close(found, advantages(rewards, group)[..., :last])
+    value, short = (
+        surrogate(each, torch.zeros_like(each), group) for each in (rewards, rewards[..., :last])
+    )
+    torch.testing.assert_close(value, short)
+    with pytest.raises(ValueError, match="one number per token"):
+        advantages(rewards[..., : last - 1], group)
+
+
 def noisy(tokens, cache):
     """Every episode has a random state of its own."""
     state = torch.rand(len(tokens), generator=generator(tokens.shape[1]))

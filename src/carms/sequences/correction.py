@@ -1,6 +1,7 @@
 """Advantages of correlated rollouts, corrected pair by pair."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -37,7 +38,7 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None
 
     Args:
         rewards: ``[P, N]``, one for each rollout; or ``[P, N, length]``, one for each token. Those
-            after the end of a rollout are ignored.
+            after the end of a rollout are ignored, and those after the end of all may be missing.
         rollouts: from [`carms.sequences.rollouts`][]; or their pair ratios ``[P, N, N]``, as
             [`carms.sequences.ratios`][] computes them of finished samples.
         mask: ``[P, N, length]``, True for the tokens that count, as for ``ratios``. It is needed
@@ -99,13 +100,11 @@ def _advantages(
     """The advantages in double precision where there is such, since rounded ones would be biased,
     and which tokens ``[P, N, length]`` count; None if rewards are of whole rollouts.
     """
-    if isinstance(rollouts, Tensor):
-        like, length_from = _check_ratio(rollouts), rewards
-    else:
-        like = length_from = _check_record(rollouts).tokens
+    ratios_given = isinstance(rollouts, Tensor)
+    like = _check_ratio(rollouts) if ratios_given else _check_record(rollouts).tokens
     shape = [*like.shape[:2]]
     if isinstance(rewards, Tensor) and rewards.ndim == 3:
-        shape.append(length_from.shape[2])
+        shape.append(_steps(rewards, rollouts))
     _check_numbers("rewards", rewards, shape, like)
     values = rewards.detach().to(precise_dtype(like.device))
     counted = _counted(rewards, rollouts, mask)
@@ -139,7 +138,9 @@ def _counted(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) 
                 "mask is for pair ratios with rewards for every token: rollouts know where they "
                 "end, and rewards of whole rollouts need no mask"
             )
-        return rollouts.mask if isinstance(rollouts, Rollouts) and rewards.ndim == 3 else None
+        if isinstance(rollouts, Tensor) or rewards.ndim == 2:
+            return None
+        return rollouts.mask[..., : rewards.shape[2]]
     if not isinstance(mask, Tensor) or mask.shape != rewards.shape:
         got = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
         raise ValueError(
@@ -157,7 +158,18 @@ def _prefix_ratios(rollouts: Rollouts | Tensor, length: int) -> Iterable[Tensor]
     """
     if isinstance(rollouts, Tensor) or rollouts.copula == "independent":
         return [_ratio_of(rollouts)] * length
-    return prefix_ratios(rollouts.pieces, rollouts.epsilon)
+    return islice(prefix_ratios(rollouts.pieces, rollouts.epsilon), length)
+
+
+def _steps(rewards: Tensor, rollouts: Rollouts | Tensor) -> int:
+    """The number of tokens that must have a reward: all, or as many as were given if these reach
+    to the end of the longest rollout, after which no step of an environment is taken.
+    """
+    given = rewards.shape[2]
+    if isinstance(rollouts, Tensor):
+        return given
+    length = rollouts.tokens.shape[2]
+    return given if given < length and int(rollouts.lengths.max()) <= given else length
 
 
 def _check_record(rollouts: object) -> Rollouts:
