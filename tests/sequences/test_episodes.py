@@ -304,6 +304,17 @@ def test_what_comes_after_the_end_has_no_part(told):
     torch.testing.assert_close(gradient, advantages(rewards, *given) / 4)
 
 
+def test_rewards_for_tokens_of_an_environment_count():
+    """Those in between are not drawn, but what a rollout did before them earned their rewards."""
+    mask = torch.tensor([[[True, False, True, False], [True, False, False, False]]])
+    ratio = torch.ones(1, 2, 2)
+    rewards = torch.tensor([[[0.0, 3.0, 0.0, 9.0], [0.0, 9.0, 0.0, 0.0]]])
+    found = advantages(rewards, ratio, mask)
+    assert found.tolist() == [[[3.0, 0.0, 0.0, 0.0], [-3.0, 0.0, 0.0, 0.0]]]
+    value = surrogate(rewards, torch.zeros_like(rewards), ratio, mask)
+    assert value.tolist() == [1.5]
+
+
 def test_where_finished_samples_end_must_be_told():
     group = draw(SMALL["ends"](), 3)
     rewards, ratio = torch.zeros(group.tokens.shape), pair_ratio(group)

@@ -43,7 +43,8 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None
             [`carms.sequences.ratios`][] computes them of finished samples.
         mask: ``[P, N, length]``, True for the tokens that count, as for ``ratios``. It is needed
             for pair ratios and rewards for every token, since ratios do not tell where a rollout
-            ends, and only there.
+            ends, and only there. Tokens of an environment do not count, but rewards for them do if
+            others that count come after them.
 
     Returns:
         The shape of the rewards; zero after the end of a rollout.
@@ -90,7 +91,7 @@ def surrogate(
     )
     zeros = weights * zeros_with_gradient_of(first_derivative_only(log_probs))
     if counted is not None:
-        zeros, rewards = zeros.sum(-1), rewards.masked_fill(~counted, 0).sum(-1)
+        zeros, rewards = zeros.sum(-1), rewards.masked_fill(_ended(counted), 0).sum(-1)
     return rewards.mean(-1) + zeros.mean(-1).to(rewards.dtype)
 
 
@@ -121,7 +122,7 @@ def _weighted_differences(rewards: Tensor, ratio: Tensor) -> Tensor:
 
 def _per_token(rewards: Tensor, rollouts: Rollouts | Tensor, counted: Tensor) -> Tensor:
     """``[P, N, length]``: advantages of tokens, from the rewards from there on."""
-    token_rewards = rewards.masked_fill(~counted, 0).unbind(-1)
+    token_rewards = rewards.masked_fill(_ended(counted), 0).unbind(-1)
     ratios = _prefix_ratios(rollouts, len(token_rewards))
     terms = [
         _weighted_differences(reward, ratio)
@@ -149,6 +150,11 @@ def _counted(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) 
         )
     check_place("mask", mask, "rewards are", rewards)
     return mask.bool()
+
+
+def _ended(counted: Tensor) -> Tensor:
+    """True after the last token that counts; those of an environment may be in between."""
+    return counted.flip(-1).cumsum(-1).flip(-1) == 0
 
 
 def _prefix_ratios(rollouts: Rollouts | Tensor, length: int) -> Iterable[Tensor]:
