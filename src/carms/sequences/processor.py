@@ -18,7 +18,9 @@ class CoupledProcessor:
 
     For one call of ``generate``, with ``num_return_sequences=samples``. It is the sampler, so
     temperature, top-k and top-p are its own; what ``generate`` does with the one token that is left
-    makes no difference. Rows must keep their order: no beam search.
+    makes no difference. Rows must keep their order: no beam search. What comes before it changes
+    the policy: give ``generate`` a ``repetition_penalty=1.0`` if the model's ``generation_config``
+    has another one, and no processors of your own.
 
     Args:
         samples: rollouts per prompt, at least 2.
