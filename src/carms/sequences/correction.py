@@ -101,8 +101,10 @@ def _advantages(
     """The advantages in double precision where there is such, since rounded ones would be biased,
     and which tokens ``[P, N, length]`` count; None if rewards are of whole rollouts.
     """
-    ratios_given = isinstance(rollouts, Tensor)
-    like = _check_ratio(rollouts) if ratios_given else _check_record(rollouts).tokens
+    if isinstance(rollouts, Tensor):
+        like = _check_ratio(rollouts)
+    else:
+        like = _check_record(rollouts).tokens
     shape = [*like.shape[:2]]
     if isinstance(rewards, Tensor) and rewards.ndim == 3:
         shape.append(_steps(rewards, rollouts))

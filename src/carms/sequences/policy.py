@@ -45,7 +45,7 @@ class Policy:
             logits = logits.to(computing_dtype(logits.dtype)) / self.temperature
         probs = probabilities(logits)
         if self.top_k is not None and self.top_k < probs.shape[-1]:
-            # Which of several equal tokens `topk` takes depends on device and size: all are kept.
+            # `topk` may take any of several equal tokens: all of them are kept.
             least = probs.topk(self.top_k).values[..., -1:]
             probs = probs.masked_fill(probs < least, 0)
         if self.top_p is not None and self.top_p < 1:
