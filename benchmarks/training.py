@@ -17,7 +17,19 @@ from pages import put_table
 from run_table import add, key_of, read, write
 from timing import print_table
 from training_picture import draw
-from training_results import KEY, TABLE, TIMES, Line, Runs, leads, runs, seeds_at, times
+from training_results import (
+    KEY,
+    TABLE,
+    TIMES,
+    Line,
+    Runs,
+    best_lines,
+    bounds_at,
+    leads,
+    runs,
+    seeds_at,
+    times,
+)
 
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
@@ -210,12 +222,7 @@ def show_leads(budget: float, page: Path | None) -> None:
     """Print leads over loorf at equal time, seed by seed, where each estimator has the best number
     of samples of those with several seeds.
     """
-    relative = times()
-    found = {
-        which: seeds_at(own, relative[which], budget)
-        for which, own in runs("test_bound").items()
-        if which in relative
-    }
+    found = bounds_at(budget)
     header = ["network", "estimator", "N", "lead over loorf", "its N", "ahead in"]
     rows = [row for network in NETWORKS for row in rows_of_leads(network, found)]
     title = "Test bound at equal time, each with its best N: mean and standard error"
@@ -226,25 +233,16 @@ def show_leads(budget: float, page: Path | None) -> None:
 
 def rows_of_leads(network: str, found: dict[Line, dict[str, float]]) -> list[list[str]]:
     """A row for each estimator that has several seeds, which loorf has too."""
-    several = {line: own for line, own in found.items() if line[0] == network and len(own) > 1}
-    ranked = sorted(several, key=lambda which: statistics.mean(several[which].values()))
-    references = [which for which in ranked if which[1] == "loorf"]
-    if not references:
-        return []
-    reference = references[-1]
-    paired = {
-        which: leads(several[which], several[reference]) for which in ranked if which[1] != "loorf"
-    }
-    paired = {which: own for which, own in paired.items() if len(own) > 1}
-    # Those with the highest mean lead come last, and stay.
-    ordered = sorted(paired, key=lambda which: statistics.mean(paired[which]))
+    best = best_lines(found, network)
+    reference = best.pop("loorf", None)
     rows = []
-    for label, which in {which[1]: which for which in ordered}.items():
-        own = paired[which]
-        error = statistics.stdev(own) / len(own) ** 0.5
-        lead = f"{statistics.mean(own):+.2f} +- {error:.2f}"
-        ahead = f"{sum(each > 0 for each in own)} of {len(own)} seeds"
-        rows.append([network, label, str(which[2]), lead, str(reference[2]), ahead])
+    for label, which in best.items() if reference else ():
+        own = leads(found[which], found[reference])
+        if len(own) > 1:
+            error = statistics.stdev(own) / len(own) ** 0.5
+            lead = f"{statistics.mean(own):+.2f} +- {error:.2f}"
+            ahead = f"{sum(each > 0 for each in own)} of {len(own)} seeds"
+            rows.append([network, label, str(which[2]), lead, str(reference[2]), ahead])
     return rows
 
 
@@ -276,7 +274,7 @@ def main() -> None:
         show(options.budget, options.page)
         show_leads(options.budget, options.page)
         if options.picture:
-            draw(options.picture, NETWORKS, last=STEPS, first=2 * EVERY)
+            draw(options.picture, NETWORKS, options.budget, last=STEPS, first=2 * EVERY)
 
 
 if __name__ == "__main__":

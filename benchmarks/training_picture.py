@@ -1,11 +1,12 @@
 """Curves of the training runs at equal steps and at equal time, relative to LOORF."""
 
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from training_results import Line, Runs, leads, runs, seeds_at, times
+from training_results import Line, Runs, best_lines, bounds_at, leads, runs, seeds_at, times
 
 from carms.lab.figures.axes import plain_steps
 from carms.lab.figures.colours import colour
@@ -14,20 +15,28 @@ from carms.lab.figures.colours import colour
 DASHES = {10: "-", 6: (0, (5, 1)), 4: "--", 3: "-.", 2: ":"}
 
 
-def draw(path: Path, networks: tuple[str, ...], last: int, first: int) -> None:
-    """Draw two panels for each network, from the step ``first`` on."""
+def draw(path: Path, networks: tuple[str, ...], budget: float, last: int, first: int) -> None:
+    """Draw two panels for each network, from the step ``first`` on.
+
+    At equal steps all estimators have ten samples. At equal time each has the number that is best
+    after the time of ``budget`` steps of loorf.
+    """
     figure, panels = plt.subplots(
-        len(networks), 2, figsize=(11, 8.6), dpi=150, layout="constrained"
+        len(networks), 2, figsize=(11, 8.2), dpi=150, layout="constrained"
     )
-    bounds, relative = runs("test_bound"), times()
+    bounds, relative, at_budget = runs("test_bound"), times(), bounds_at(budget)
     for row, network in zip(panels, networks, strict=True):
-        for axes, by_time in zip(row, (False, True), strict=True):
-            lines = {line: own for line, own in bounds.items() if line[0] == network}
-            draw_lines(axes, lines, relative if by_time else None, first)
-            plain_steps(axes, last)
-            where = "time, in steps of loorf with ten samples" if by_time else "step"
-            axes.set(xlabel=where, ylabel="test bound over loorf's (nats)")
-            axes.set_title(f"{network}, equal {'time' if by_time else 'steps'}", loc="left")
+        ten = [line for line in bounds if line[0] == network and line[2] == 10]
+        best = best_lines(at_budget, network)
+        draw_lines(row[0], {line: bounds[line] for line in ten}, dict.fromkeys(ten, 1.0), first)
+        draw_lines(row[1], {line: bounds[line] for line in best.values()}, relative, first)
+        plain_steps(row[0], last)
+        plain_steps(row[1], round(1.2 * budget))
+        row[0].set_xlabel("step")
+        row[1].set_xlabel("time, in steps of loorf with ten samples")
+        for axes, when in zip(row, ("steps", "time"), strict=True):
+            axes.set_ylabel("test bound over loorf's (nats)")
+            axes.set_title(f"{network}, equal {when}", loc="left")
             axes.grid(alpha=0.2)
             axes.spines[["top", "right"]].set_visible(False)
     # One legend of all lines, below the panels.
@@ -45,22 +54,18 @@ def draw(path: Path, networks: tuple[str, ...], last: int, first: int) -> None:
 
 
 def draw_lines(
-    axes: Axes, lines: dict[Line, Runs], relative: dict[Line, float] | None, first: int
+    axes: Axes, lines: dict[Line, Runs], relative: Mapping[Line, float], first: int
 ) -> None:
-    """Draw all lines over time if ``relative`` has it, else those with ten samples over steps.
-
-    Bounds are relative to loorf with ten samples at the same place, or lines would lie on each
-    other.
+    """Draw leads over loorf, of which there is one line, against time, or against steps if these
+    take the same time.
     """
+    (reference,) = (line for line in lines if line[1] == "loorf")
     for line, own in lines.items():
-        network, label, samples = line
-        unit = relative.get(line) if relative else 1.0
-        if unit is None or (not relative and samples != 10):
-            continue
-        points = mean_leads(own, lines[network, "loorf", 10], unit, first)
+        _, label, samples = line
+        points = mean_leads(own, lines[reference], relative[line] / relative[reference], first)
         name, *options = label.split()
         axes.plot(
-            [unit * step for step in points],
+            [relative[line] * step for step in points],
             [*points.values()],
             linestyle=DASHES[samples],
             marker="." if options else None,

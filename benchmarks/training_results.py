@@ -1,5 +1,6 @@
 """What the training runs came to, and what is computed from it."""
 
+import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,9 +55,28 @@ def seeds_at(own: Runs, step_time: float, budget: float) -> dict[str, float]:
     return {seed: value for seed, value in found.items() if value is not None}
 
 
+def bounds_at(budget: float) -> dict[Line, dict[str, float]]:
+    """Test bounds by seed after the time of ``budget`` steps of loorf, if a line has a time."""
+    relative = times()
+    return {
+        line: seeds_at(own, relative[line], budget)
+        for line, own in runs("test_bound").items()
+        if line in relative
+    }
+
+
 def leads(own: Mapping[str, float], reference: Mapping[str, float]) -> list[float]:
     """Differences to the reference, seed by seed, for the seeds that both have.
 
     Seeds differ by more than estimators do, so values of different seeds are not compared.
     """
     return [value - reference[seed] for seed, value in own.items() if seed in reference]
+
+
+def best_lines(found: Mapping[Line, Mapping[str, float]], network: str) -> dict[str, Line]:
+    """By estimator, the line with the best mean over seeds, if it has several; the best first."""
+    several = {line: own for line, own in found.items() if line[0] == network and len(own) > 1}
+    best: dict[str, Line] = {}
+    for line in sorted(several, key=lambda line: -statistics.mean(several[line].values())):
+        best.setdefault(line[1], line)
+    return best
