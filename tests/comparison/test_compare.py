@@ -3,11 +3,17 @@ import time
 
 import pytest
 import torch
-from helpers import RandomTable, generator
+from helpers import RandomTable, dirichlet_probs, generator
 from torch.distributions import Bernoulli, Categorical
 
 import carms
 from carms.comparison import problem as problem_module
+
+
+@pytest.fixture
+def problem():
+    probs = dirichlet_probs(1.0, 1, 3, seed=3, floor=0.05)
+    return RandomTable(1, 3, seed=1), probs.log()
 
 
 def row(table, name):

@@ -2,10 +2,16 @@
 
 import pytest
 import torch
-from helpers import generator
+from helpers import RandomTable, dirichlet_probs, generator
 
 import carms
 from carms.copulas import Dirichlet
+
+
+@pytest.fixture
+def problem():
+    probs = dirichlet_probs(1.0, 1, 3, seed=3, floor=0.05)
+    return RandomTable(1, 3, seed=1), probs.log()
 
 
 def row(table, name):
