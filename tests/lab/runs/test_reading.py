@@ -209,8 +209,8 @@ def test_escapes_in_names_do_not_reach_the_terminal(tmp_path, capsys):
     Plot((tmp_path,), tmp_path / "curves.png").run(console)
     Report((tmp_path,), path / "report.html").run(console)
     said = capsys.readouterr().out
-    assert "\x1b" not in said
-    assert "\x07" not in said
+    # The bar that shows that modules are loading has codes of its own, none of them of this kind.
+    assert not any(code in said for code in ("\x1b]", "\x1b[2J", "\x07"))
     assert said.count(r"\x1b]0;owned\x07\x1b[2J") >= 4
 
 
