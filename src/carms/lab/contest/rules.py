@@ -1,7 +1,7 @@
 """How the contest works, in words: the text of its page."""
 
 from carms.lab.contest.entries import OVERDRAFT
-from carms.lab.contest.statistics import LEAST_SEEDS, LEVEL, RESAMPLES
+from carms.lab.contest.statistics import LEAST_SEEDS, LEVEL
 
 __all__ = ["RULES"]
 
@@ -12,7 +12,8 @@ RULES = {
     "equal time only.",
     "Rates": "Each entry has the best of three rates of Adam, by the mean over trial runs with "
     "other seeds of the best validation score of a run. A rate that fails in a trial is out. A "
-    "rate at an end of the three is marked: a better one may lie beyond.",
+    "rate at an end of the three is marked: a better one may lie beyond. The score of a trial is "
+    "that after all steps, so that at equal time a slow entry has a rate for longer training.",
     "Runs": "The same seed gives every entry the same first weights, and examples in the same "
     "order; images are binarised anew for each entry. At every judgement the model with the best "
     "validation score so far counts (early stopping); its score on test examples is recorded. A "
@@ -25,11 +26,11 @@ RULES = {
     "is below 1 ended earlier and is judged by its last step. One that was first judged too late "
     "has no score and ranks last.",
     "Lead": "Mean over seeds of the difference to the reference with the same seed, positive if "
-    f"better, with a bootstrap interval of {LEVEL:.0%} ({RESAMPLES:,} resamples of the seeds), "
+    f"better, with a bootstrap interval of {LEVEL:.0%} over all resamples of the seeds, "
     "expanded for few seeds as in T. Hesterberg (2015), What teachers should know about the "
     "bootstrap.",
-    "Verdict": f"Better or worse if the interval leaves out zero and there are at least "
-    f"{LEAST_SEEDS} seeds; otherwise not distinguishable. Each interval stands alone: of "
+    "Verdict": f"Better or worse if the interval leaves out zero, otherwise not distinguishable; "
+    f"there is none with fewer than {LEAST_SEEDS} seeds. Each interval stands alone: of "
     "entries that equal the reference, about one in eighteen is called better or worse by chance "
     "with ten seeds, and one in twelve with five. That is given the rates: the chance in their "
     "choice is not in the interval.",
@@ -39,4 +40,7 @@ RULES = {
     "rank. An estimator for few tasks, such as those for binary variables, cannot lose elsewhere: "
     "its place is not comparable.",
     "Score": "Mean and standard deviation over seeds.",
+    "Versions": "A result is kept when the program changes. An estimator that draws its random "
+    "numbers in another order since then has other scores with the same seeds. Delete its lines, "
+    "and the command trains it anew.",
 }

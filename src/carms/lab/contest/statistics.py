@@ -1,6 +1,9 @@
-"""Differences and ranks with their uncertainty, by bootstrap over seeds."""
+"""Differences and ranks with their uncertainty, by the exact bootstrap over seeds."""
 
+import math
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations_with_replacement
 from typing import Literal
 
 import torch
@@ -10,10 +13,11 @@ from carms.lab.extras import needed
 
 __all__ = ["Difference", "Rank", "Verdict", "paired_difference", "ranks"]
 
-Verdict = Literal["better", "worse", "not distinguishable"]
+Verdict = Literal["better", "worse", "not distinguishable", "too few seeds"]
 
 LEVEL = 0.95
-RESAMPLES = 10_000
+# The most seeds whose resamples are all listed: ten have 92,378.
+MOST_SEEDS = 10
 # Below this number of seeds all may be on one side by chance in more than one case of ten.
 LEAST_SEEDS = 5
 
@@ -36,8 +40,10 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the interval leaves out zero; nothing is told apart by fewer than five seeds."""
-        if self.seeds < LEAST_SEEDS or self.low <= 0 <= self.high:
+        """Whether the interval leaves out zero."""
+        if self.seeds < LEAST_SEEDS:
+            return "too few seeds"
+        if self.low <= 0 <= self.high:
             return "not distinguishable"
         return "better" if self.mean > 0 else "worse"
 
@@ -67,11 +73,10 @@ def paired_difference(leads: Tensor) -> Difference:
     mean = leads.mean().item()
     if seeds < 2:
         return Difference(mean, -torch.inf, torch.inf, seeds)
-    tail = _tail(seeds)
-    means = leads[_resamples(seeds)].mean(-1)
+    means = _means(leads)
     # A mean that is zero but for rounding tells nothing apart.
     means = torch.where(means.abs() < _rounding(leads), 0.0, means)
-    low, high = means.quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
+    low, high = _ends(means, seeds)
     return Difference(mean, low, high, seeds)
 
 
@@ -87,15 +92,13 @@ def ranks(scores: Tensor) -> list[Rank]:
         [Rank(place=2, low=2, high=2), Rank(place=1, low=1, high=1)]
     """
     scores = scores.double()
-    resampled = scores[:, _resamples(scores.shape[1])].mean(-1)
-    error = _rounding(scores)
-    places = torch.stack([1 + (resampled > own + error).sum(0) for own in resampled]).double()
-    tail = _tail(scores.shape[1])
-    outer = torch.tensor([tail, 1 - tail], dtype=torch.float64)
-    low, high = places.quantile(outer, dim=1, interpolation="nearest").long().tolist()
-    means = scores.mean(-1)
-    own = [1 + int((means > mean + error).sum()) for mean in means]
-    return [Rank(*each) for each in zip(own, low, high, strict=True)]
+    error, means = _rounding(scores), scores.mean(-1)
+    resampled = torch.stack([_means(own) for own in scores])
+    found = []
+    for mean, own in zip(means, resampled, strict=True):
+        low, high = _ends(1 + (resampled > own + error).sum(0), scores.shape[1])
+        found.append(Rank(1 + int((means > mean + error).sum()), int(low), int(high)))
+    return found
 
 
 def _rounding(values: Tensor) -> Tensor:
@@ -110,7 +113,33 @@ def _tail(count: int) -> float:
     return float(special.ndtr(-spread))
 
 
-def _resamples(count: int) -> Tensor:
-    """``[RESAMPLES, count]`` seeds drawn with replacement, always the same."""
-    stream = torch.Generator().manual_seed(count)
-    return torch.randint(count, (RESAMPLES, count), generator=stream)
+def _means(values: Tensor) -> Tensor:
+    """Means ``[resamples]`` of values ``[seeds]`` in all resamples."""
+    drawn, _ = _resamples(len(values))
+    return values[drawn].mean(-1)
+
+
+def _ends(values: Tensor, seeds: int) -> tuple[float, float]:
+    """The ends of the interval of a statistic with these values ``[resamples]``."""
+    _, probability = _resamples(seeds)
+    ordered, order = values.sort()
+    tail = _tail(seeds)
+    outer = torch.tensor([tail, 1 - tail], dtype=torch.float64)
+    # The sum of all probabilities may be less than one by rounding.
+    places = torch.searchsorted(probability[order].cumsum(0), outer).clamp(max=len(values) - 1)
+    low, high = ordered[places].tolist()
+    return low, high
+
+
+@cache
+def _resamples(count: int) -> tuple[Tensor, Tensor]:
+    """All ``[resamples, count]`` seeds that may be drawn with replacement, in ascending order, and
+    the probability of each draw.
+    """
+    if count > MOST_SEEDS:
+        raise ValueError(f"at most {MOST_SEEDS} seeds can be compared, got {count}")
+    drawn = torch.tensor([*combinations_with_replacement(range(count), count)])
+    times = torch.zeros(drawn.shape, dtype=torch.float64)
+    times.scatter_add_(1, drawn, torch.ones_like(times))
+    orders = math.lgamma(count + 1) - (times + 1).lgamma().sum(1)
+    return drawn, (orders - count * math.log(count)).exp()
