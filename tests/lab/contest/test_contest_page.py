@@ -50,18 +50,16 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     html = tmp_path / "page.html"
     output(Report((out,), html))
     assert html.read_text().count("<table>") == 4
+    assert '<a href="#made-up">made-up</a>' in html.read_text()
+    assert '<section id="made-up">\n<h2>made-up</h2>' in html.read_text()
+    assert "<h3>Not applicable</h3>\n<ul><li>absent: it is not for this</li></ul>" in (
+        html.read_text()
+    )
+    for written in (text, html.read_text()):
+        assert "6 steps, 4 evaluations of f for a step, rates 1, 2, 3, 2 trials of each" in written
     assert "data:image/png;base64," in html.read_text()
     with pytest.raises(ValueError, match="html or markdown, got 'csv'"):
         output(Report((out,), html, "csv"))
-
-
-HOLD = """
-import sys
-from filelock import FileLock
-with FileLock(sys.argv[1]):
-    print(flush=True)
-    input()
-"""
 
 
 def test_a_task_that_another_process_runs_is_left_to_it(made_up_tasks, tmp_path):
@@ -132,6 +130,26 @@ def test_the_contest_and_runs_are_not_reported_together(made_up_tasks, tmp_path)
     for directories in ((folder, tmp_path / "run"), (tmp_path / "run", folder)):
         with pytest.raises(ValueError, match=f"{folder} is a contest: report it by itself"):
             output(Report(directories, page, "markdown"))
+
+
+def test_nothing_is_said_of_winners_with_few_seeds(made_up_tasks, tmp_path):
+    results = made_up_results({"loorf": [1.0] * 3, "good": [2.0] * 3}, SECONDS)
+    for result in results.values():
+        running.add_result(tmp_path / "made-up.csv", TASK, result)
+    found = contest.read_contest(tmp_path)
+    assert found.winners() == ["made-up, reference loorf: too few seeds yet"]
+    sheet, _ = found.sheets(TASK)
+    assert "too few seeds" in {field.text for row in sheet.rows for field in row}
+
+
+def test_files_that_only_have_the_name_of_results_are_no_contest(made_up_tasks, tmp_path):
+    results = made_up_results({"loorf": [1.0]}, SECONDS)
+    for result in results.values():
+        running.add_result(tmp_path / "results" / "made-up.csv", TASK, result)
+    assert contest.is_contest(tmp_path / "results")
+    assert not contest.is_contest(tmp_path / "results" / "made-up.csv")
+    (tmp_path / "made-up.csv").symlink_to(tmp_path / "results" / "made-up.csv")
+    assert not contest.is_contest(tmp_path)
 
 
 def test_what_is_missing_is_listed(made_up_tasks, tmp_path):

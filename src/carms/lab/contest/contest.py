@@ -38,10 +38,13 @@ class Contest:
         return [TASKS[name] for name in self.standings]
 
     def winners(self) -> list[str]:
-        """What is better than the reference, for each task."""
+        """What is better than the reference, in a line for each task."""
         lines = []
         for task in self.begun:
             standings = self.standings[task.name]
+            if all(each.at_steps.rank is None for each in standings):
+                lines.append(f"{task.name}, reference {task.reference}: too few seeds yet")
+                continue
             found = {
                 "equal time": [each.entry.name for each in standings if each.at_time.wins],
                 "equal steps": [each.entry.name for each in standings if each.at_steps.wins],
@@ -63,6 +66,15 @@ class Contest:
     def sheets(self, task: Task) -> list[Sheet]:
         """Tables of a task."""
         return task_sheets(task, self.standings[task.name])
+
+    def settings(self, task: Task) -> str:
+        """The settings of a task in a sentence."""
+        rates = ", ".join(f"{rate:g}" for rate in task.rates)
+        trials = "one trial" if task.trials == 1 else f"{task.trials} trials"
+        return (
+            f"{task.steps:,} steps, {task.evaluations} evaluations of f for a step, rates {rates}, "
+            f"{trials} of each rate, up to {task.seeds} seeds."
+        )
 
     def not_applicable(self, task: Task) -> list[str]:
         """Entries that cannot take part in a task, with the reason."""

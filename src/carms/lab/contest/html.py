@@ -1,13 +1,14 @@
 """The page of the contest that needs nothing but a browser: its tables can be sorted."""
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Sequence
 from html import escape
 from string import Template
 
 import carms
 from carms.lab.contest.contest import Contest
 from carms.lab.contest.rules import RULES
+from carms.lab.contest.task import Task
 from carms.lab.report.assets import read_asset, script_policy
 from carms.lab.report.sheets import to_html
 from carms.lab.runs.printable import printable
@@ -28,14 +29,19 @@ $style
 </style>
 </head>
 <body>
+<header>
 <h1>The contest</h1>
+<nav aria-label="Tasks">
+$links
+</nav>
+</header>
 <main>
-$headlines<div class="sheets">
-$tables
+$winners<div class="sheets">
+$summaries
 </div>
 <h2>Score against time</h2>
 <img src="data:image/png;base64,$picture" alt="Score against processor time" style="width: 100%">
-$lists
+$tasks$lists
 </main>
 <footer>carms $version, made by <code>$command</code></footer>
 <script type="application/json" id="data">[]</script>
@@ -54,12 +60,8 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         command: command line that makes the page.
     """
     script = read_asset("report.js")
-    of_tasks = [sheet for task in contest.begun for sheet in contest.sheets(task)]
-    sheets = [*contest.summaries(), *of_tasks]
     lists = {
         "What is missing": contest.missing(),
-        **{f"Not applicable: {task.name}": contest.not_applicable(task) for task in contest.begun},
-        **{f"Failed: {task.name}": contest.failures(task) for task in contest.begun},
         "How it works": [f"{name}. {text}" for name, text in RULES.items()],
         "Machine and hours": contest.machines_and_hours(),
     }
@@ -67,16 +69,29 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         # No other script runs, whatever else should get into the page.
         policy=script_policy(script),
         style=read_asset("report.css"),
-        headlines=_list("Better than the reference", contest.winners()),
-        tables="".join(map(to_html, sheets)),
+        links=" ".join(f'<a href="#{task.name}">{task.name}</a>' for task in contest.begun),
+        winners=_list("h2", "Better than the reference", contest.winners()),
+        summaries="".join(map(to_html, contest.summaries())),
         picture=b64encode(picture).decode(),
-        lists="".join(_list(title, lines) for title, lines in lists.items() if lines),
+        tasks="".join(_section(contest, task) for task in contest.begun),
+        lists="".join(_list("h2", title, lines) for title, lines in lists.items()),
         version=escape(carms.__version__),
         command=escape(command),
         script=script,
     )
 
 
-def _list(title: str, lines: Iterable[str]) -> str:
+def _section(contest: Contest, task: Task) -> str:
+    return (
+        f'<section id="{task.name}">\n<h2>{task.name}</h2>\n'
+        f'<div class="sheets">\n{"".join(map(to_html, contest.sheets(task)))}</div>\n'
+        f'<p class="note">{escape(contest.settings(task))}</p>\n'
+        f"{_list('h3', 'Not applicable', contest.not_applicable(task))}"
+        f"{_list('h3', 'Failed', contest.failures(task))}</section>\n"
+    )
+
+
+def _list(level: str, title: str, lines: Sequence[str]) -> str:
+    """A list below its heading; nothing for no lines."""
     items = "".join(f"<li>{escape(printable(line))}</li>" for line in lines)
-    return f"<h2>{escape(title)}</h2>\n<ul>{items}</ul>\n"
+    return f"<{level}>{title}</{level}>\n<ul>{items}</ul>\n" if lines else ""

@@ -45,13 +45,10 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
 
 
 def _section(contest: Contest, task: Task) -> str:
-    trials = "one trial" if task.trials == 1 else f"{task.trials} trials"
     lines = [
         f"## {task.name}\n",
         *map(to_markdown, contest.sheets(task)),
-        f"{task.steps:,} steps, {task.evaluations} evaluations of `f` for a step, rates "
-        f"{', '.join(f'{rate:g}' for rate in task.rates)}, {trials} of each rate, "
-        f"up to {task.seeds} seeds.\n",
+        f"{contest.settings(task)}\n",
     ]
     for title, found in (
         ("Not applicable", contest.not_applicable(task)),

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from carms.lab.contest.task import Task
 from carms.lab.runs.metrics import LARGEST
-from carms.lab.runs.reading import read_if_there
+from carms.lab.runs.reading import open_regular, read_if_there
 from carms.lab.runs.writing import write_atomically
 
 __all__ = ["Kind", "Result", "Run", "add_result", "are_results", "read_results", "results_path"]
@@ -58,9 +58,13 @@ def results_path(folder: Path, task: Task) -> Path:
 
 
 def are_results(path: Path) -> bool:
-    """Whether a file begins like one of a task, of this version or of another."""
-    data = read_if_there(path, _LIMIT)
-    return data is not None and data.startswith(",".join(_COLUMNS).encode())
+    """Whether a file can be read and begins like one of a task, of this version or of another."""
+    start = ",".join(_COLUMNS).encode()
+    try:
+        with open_regular(path, _LIMIT) as file:
+            return file.read(len(start)) == start
+    except (OSError, ValueError):
+        return False
 
 
 def read_results(path: Path, task: Task) -> dict[Run, Result]:
