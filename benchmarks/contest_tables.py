@@ -7,19 +7,10 @@ from pages import put_table
 
 from carms.lab.contest.contest import read_contest
 from carms.lab.contest.standings import Place, Standing
+from carms.lab.contest.tasks import TASKS
 
 RESULTS = Path("docs/results/contest")
 PAGES = (Path("README.md"), Path("docs/how-to/choose.md"))
-# Tasks with categorical variables, and the unit of their scores.
-UNITS = {
-    "digits": "nats",
-    "digits-binary": "nats",
-    "mnist-linear": "nats",
-    "mnist-nonlinear": "nats",
-    "mnist-complete": "nats",
-    "routing": "less squared error",
-    "control": "return",
-}
 ESTIMATORS = (
     "carms-t",
     "carms-s",
@@ -41,24 +32,28 @@ def lead(place: Place) -> str:
     if place.lead is None:
         return "-"
     text = f"{place.lead.mean:+.2g}"
-    return {"better": f"**{text}**", "worse": text, "not distinguishable": f"({text})"}[
-        place.lead.verdict
-    ]
+    return {
+        "better": f"**{text}**",
+        "worse": text,
+        "not distinguishable": f"({text})",
+        "too few seeds": "-",
+    }[place.lead.verdict]
 
 
 def table(standings: dict[str, dict[str, Standing]]) -> list[list[str]]:
-    """Rows of Markdown: an estimator each, and a column for each task that was run.
+    """Rows of Markdown: an estimator each, and a column for each task that was run, the costliest
+    first.
 
     A cell has the lead at equal steps, and then the one at equal time.
     """
     header = ["lead over `loorf` in training: at equal steps; at equal time"]
     rows = [[f"`{name}`"] for name in ESTIMATORS]
-    for task, unit in UNITS.items():
-        if task not in standings:
+    for task in reversed(TASKS.values()):
+        if task.choices != "categories" or task.name not in standings:
             continue
-        header.append(f"{task}, {unit}")
+        header.append(f"{task.name}, {task.unit}")
         for name, row in zip(ESTIMATORS, rows, strict=True):
-            found = standings[task].get(name)
+            found = standings[task.name].get(name)
             row.append(f"{lead(found.at_steps)}; {lead(found.at_time)}" if found else "-")
     return [header, *rows]
 

@@ -37,6 +37,7 @@ TASK = Task(
     name="made-up",
     title="Nothing is learned",
     measure="made-up score",
+    unit="points",
     higher_wins=True,
     rates=(1.0, 2.0, 3.0),
     steps=6,

@@ -57,6 +57,7 @@ ROLLOUTS = Task(
     title="A small transformer learns to add numbers of three digits to the base 4, by policy "
     "gradient alone",
     measure="right digits in answers to held-out prompts, per cent (25 by chance)",
+    unit="per cent",
     higher_wins=True,
     rates=(1e-4, 3e-4, 1e-3),
     steps=600,

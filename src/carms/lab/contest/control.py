@@ -85,6 +85,7 @@ CONTROL = Task(
     title="A plan for a craft with two thrusters, past rocks to a berth: 12 variables of five "
     "levels, and the simulation is a black box",
     measure="mean return of the likeliest plans in 512 scenes",
+    unit="return",
     higher_wins=True,
     rates=(3e-3, 1e-2, 3e-2),
     steps=1000,

@@ -80,6 +80,7 @@ FEATURES = Task(
     name="features",
     title="Eight of 64 pixels, drawn as a subset, by which a small network reads digits",
     measure="test accuracy of fresh trees that see the eight likeliest pixels, per cent",
+    unit="per cent",
     higher_wins=True,
     rates=(3e-3, 1e-2, 3e-2),
     steps=600,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.lab.contest.entries import categorical_entries
 from carms.lab.contest.task import Entry, Judged, Task, TaskLearner
-from carms.lab.data.datasets import Dataset, load, some_of
+from carms.lab.data.datasets import Dataset, load, some_of, source_of
 from carms.lab.runs.settings import Settings
 from carms.lab.train.evaluation import mean_bound
 from carms.lab.train.learner import Learner
@@ -41,6 +41,7 @@ def image_task(
         trials: number of trial runs at each rate.
     """
     budget = settings.samples_of("loorf")
+    judged = min(JUDGED, source_of(settings.dataset).sizes[-1])
 
     def entries() -> tuple[Entry, ...]:
         return categorical_entries(*settings.shape, budget, differentiable=True)
@@ -54,8 +55,9 @@ def image_task(
     return Task(
         name=name,
         title=title,
-        measure=f"bound of the log likelihood of {JUDGED} test images by {BOUND_SAMPLES} samples, "
+        measure=f"bound of the log likelihood of {judged} test images by {BOUND_SAMPLES} samples, "
         "nats",
+        unit="nats",
         higher_wins=True,
         rates=rates,
         steps=settings.steps,

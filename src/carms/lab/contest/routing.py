@@ -90,6 +90,7 @@ ROUTING = Task(
     name="routing",
     title="A mixture of experts learns a picture: two layers, one expert of four runs in each",
     measure="squared error of the likeliest route on a grid",
+    unit="less squared error",
     higher_wins=False,
     rates=(3e-3, 1e-2, 3e-2),
     steps=1200,

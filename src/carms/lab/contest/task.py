@@ -64,6 +64,7 @@ class Task:
         name: name on the command line and in the names of files.
         title: what is learned, in a sentence.
         measure: what the score is.
+        unit: unit of a lead.
         higher_wins: whether a higher score is better.
         rates: the rates of Adam from which each entry gets its own.
         steps: number of training steps.
@@ -81,6 +82,7 @@ class Task:
     name: str
     title: str
     measure: str
+    unit: str
     higher_wins: bool
     rates: tuple[float, ...]
     steps: int
@@ -100,7 +102,7 @@ class Task:
         return tuple(range(self.judge_every, self.steps + 1, self.judge_every))
 
     def find(self, name: str) -> Entry:
-        """The entry of a name."""
+        """Find an entry by its name."""
         return next(entry for entry in self.entries() if entry.name == name)
 
 
