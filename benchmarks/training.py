@@ -33,6 +33,7 @@ from training_results import (
 
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
+from carms.lab.runs.store import HeldRunError
 from carms.lab.train.learner import Learner
 from carms.lab.train.training import Trainer
 
@@ -135,7 +136,7 @@ def train(out: Path, seeds: int, networks: list[str]) -> None:
                 run = Trainer(variant.settings(network, seed), out / name, data=data)
                 try:
                     run.run()
-                except ValueError as error:
+                except HeldRunError as error:
                     print(error, flush=True)
                     continue
                 print(f"{name} is done", flush=True)

@@ -175,6 +175,14 @@ def test_a_run_that_is_not_there(tmp_path):
         assert "Traceback" not in done.stderr
 
 
+def test_an_error_of_the_disk_has_words_and_no_number(tmp_path):
+    (tmp_path / "run").write_text("")
+    done = carms("report", tmp_path / "run", "--out", tmp_path / "page.html", check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("carms: ")
+    assert "Errno" not in done.stderr
+
+
 def test_plot_without_a_directory_asks_for_one():
     done = carms("plot", check=False)
     assert done.returncode == 1

@@ -27,6 +27,16 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
     assert seen == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
 
 
+def test_a_write_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(file):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "file", b"new")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(b"old")

@@ -57,7 +57,7 @@ COMMANDS: dict[str, type[Any]] = {
 }
 
 # The least width for which help is laid out.
-LEAST_COLUMNS = 20
+LEAST_COLUMNS = 40
 
 
 def parse(arguments: Sequence[str]) -> Any:
@@ -183,5 +183,8 @@ def main() -> None:
         _complain(printable(f"{error}: {how_to_install('lab')}"))
     except MissingData as error:
         _complain(str(error))
-    except (ImportError, ValueError, TypeError, OSError, FloatingPointError) as error:
+    except OSError as error:
+        # An error of our own has no file name, which its text has already.
+        _complain(printable(str(error) if error.filename else error.strerror or str(error)))
+    except (ImportError, ValueError, TypeError, FloatingPointError) as error:
         _complain(printable(str(error)))

@@ -90,7 +90,7 @@ class Sweep:
             console.print(f"all {len(jobs)} runs are finished")
 
     def _executor(self) -> "Executor":
-        """What does the jobs: processes of this machine, or the cluster."""
+        """The function that runs the jobs: in processes of this machine, or on the cluster."""
         from carms.lab.sweep.cluster import host_and_port, on_ray
         from carms.lab.sweep.processes import in_processes, number_of_workers
 

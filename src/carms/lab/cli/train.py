@@ -33,7 +33,7 @@ class VaeFlags(Settings):
 
 @dataclass(frozen=True)
 class CompleteFlags(VaeFlags):
-    """The same for the completion task."""
+    """Settings of the completion task as flags."""
 
     task: Annotated[Literal["vae", "complete"], tyro.conf.Suppress] = "complete"
     # This task has no prior.

@@ -13,5 +13,5 @@ def read_asset(name: str) -> str:
 
 
 def script_policy(script: str) -> str:
-    """What allows a script in a page whose policy allows nothing."""
+    """The source that a content security policy must name to allow a script."""
     return "sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode()

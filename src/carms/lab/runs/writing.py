@@ -23,10 +23,12 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):
             partial.unlink()
-        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
+        if isinstance(error, OSError):
+            raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
+        raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
