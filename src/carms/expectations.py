@@ -34,8 +34,9 @@ def expectation(
     Args:
         f: takes samples ``[N, *batch, D, C]``, one-hot, and returns values ``[N, *batch]``. With a
             Bernoulli, samples are zeros and ones ``[N, *batch, D]``. Values are a dense tensor of
-            finite floats on the device of the samples. It may write on its samples, return a view
-            of them, and is called even if the batch is empty.
+            finite floats on the device of the samples. The value of an example may depend on its
+            own sample only: batch normalisation inside ``f`` makes the gradient wrong. ``f`` may
+            write on its samples or return a view of them. It is called even if the batch is empty.
         logits: ``[*batch, D, C]``: D variables of C categories each; ``-inf`` marks a category that
             is never drawn. Or a ``Categorical``, ``OneHotCategorical`` or ``Bernoulli``, whose last
             batch dimension is that of the D variables, with or without ``Independent(..., 1)``
@@ -43,8 +44,8 @@ def expectation(
             categories: ``f`` then takes the samples of each group as an argument of its own.
         estimator: a name from [`carms.available`][], or an object from [`carms.make`][], which
             has its own samples and options. One that has to be trained first must be an object.
-        samples: number of samples N of an estimator given by name. Defaults to 8 for all of them,
-            some of which evaluate ``f`` several times for a sample.
+        samples: number of samples N of an estimator given by name. Defaults to 8. Some estimators
+            evaluate ``f`` several times for a sample.
         generator: source of randomness; the global one if None.
         one_hot: False to give ``f`` indices ``[N, *batch, D]`` instead, for many categories.
         terms: for an ``f`` that returns the terms ``[N, *batch, K]`` of a sum: ``[K, D]``, True (or
@@ -54,7 +55,7 @@ def expectation(
         options: further options of the estimator.
 
     Returns:
-        ``[*batch]``.
+        The estimate ``[*batch]``. Call ``backward()`` on it, or on a loss that is made of it.
 
     Raises:
         ValueError: if a value does not fit, or if samples would take more than all the memory of

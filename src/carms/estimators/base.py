@@ -79,7 +79,7 @@ class Estimator(torch.nn.Module, ABC):
     Attributes:
         name: what ``carms.make`` calls it.
         unbiased: whether the expectation of the gradient is the gradient.
-        requires: what ``f`` must be for that; empty if it may be anything.
+        requires: what else ``f`` must be for an unbiased gradient; empty if nothing else.
         black_box: whether ``f`` may be anything that returns a number.
         learned: whether it has parameters for an optimiser of their own.
         stateful: whether it must be made once, since it is of no use before it has learned from
