@@ -72,6 +72,57 @@ def model(request):
     return request.param(transformers).eval().double()
 
 
+def bamba(transformers):
+    """It counts from zero in every call if it is not told where its tokens are."""
+    config = transformers.BambaConfig(
+        vocab_size=11,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        mamba_n_heads=8,
+        mamba_d_head=8,
+        mamba_d_state=4,
+        mamba_n_groups=1,
+        mamba_chunk_size=4,
+        attn_layer_indices=[1],
+    )
+    return transformers.BambaForCausalLM(config)
+
+
+def minimax(transformers):
+    """The first layer of its cache is empty."""
+    config = transformers.MiniMaxConfig(
+        vocab_size=11,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        layer_types=["linear_attention", "full_attention"],
+        block_size=4,
+        num_local_experts=2,
+    )
+    return transformers.MiniMaxForCausalLM(config)
+
+
+@pytest.mark.parametrize("kind", [bamba, minimax])
+def test_hybrid_models_with_their_cache(kind):
+    transformers = pytest.importorskip("transformers", reason="the extra carms[transformers]")
+    torch.manual_seed(0)
+    model = kind(transformers).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(0, 0.3)
+        group = rollouts(causal_lm(model), PROMPTS, 3, 8, generator=generator())
+        for prompt, own, found in zip(PROMPTS, group.tokens, group.log_probs, strict=True):
+            for each, of in zip(own, found, strict=True):
+                wanted = log_probs(model, prompt, each).double()
+                torch.testing.assert_close(of, wanted, rtol=1e-3, atol=1e-4)
+
+
 def log_probs(model, prompt, tokens):
     """Of each token, by one pass over prompt and tokens."""
     everything = torch.cat((prompt, tokens)).unsqueeze(0)
@@ -128,7 +179,7 @@ def test_dropout_is_refused():
             return self.inner(**given)
 
     model = Dropping()
-    with pytest.raises(ValueError, match=r"has dropout \(drop\).*call model.eval\(\)"):
+    with pytest.raises(ValueError, match=r"has dropout or noise \(drop\).*call model.eval\(\)"):
         rollouts(causal_lm(model), PROMPTS, 2, 3)
     assert rollouts(causal_lm(model.eval()), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
     model.train().drop.p = 0.0
@@ -142,7 +193,7 @@ def test_dropout_that_is_no_layer_is_refused():
     assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
     attention = model.model.layers[1].self_attn
     attention.attention_dropout = 0.1
-    with pytest.raises(ValueError, match=r"has dropout \(model.layers.1.self_attn\)"):
+    with pytest.raises(ValueError, match=r"has dropout or noise \(model.layers.1.self_attn\)"):
         rollouts(causal_lm(model), PROMPTS, 2, 3)
     # A part decides for itself.
     attention.eval()
@@ -151,6 +202,21 @@ def test_dropout_that_is_no_layer_is_refused():
     attention.train()
     with pytest.raises(ValueError, match="has dropout"):
         rollouts(causal_lm(model), PROMPTS, 2, 3)
+
+
+def test_noise_of_a_router_is_refused():
+    class Router(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.jitter_noise = Recorder(), 0.1
+
+        def forward(self, **given):
+            return self.inner(**given)
+
+    model = Router()
+    with pytest.raises(ValueError, match="has dropout or noise"):
+        rollouts(causal_lm(model), PROMPTS, 2, 3)
+    assert rollouts(causal_lm(model.eval()), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
 
 
 def test_gradient_checkpointing_is_refused_where_it_keeps_no_cache(model):

@@ -1,5 +1,6 @@
 """Causal language models of ``transformers`` as the step of a rollout."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -19,18 +20,20 @@ def causal_lm(
 ) -> Callable[[Tensor, Cache | None], tuple[Tensor, Cache]]:
     """A step for [`carms.sequences.rollouts`][] that keeps the model's cache.
 
-    Dropout would give every rollout a policy of its own, so a model with dropout must be in
-    ``eval()`` mode. So must one with gradient checkpointing, which keeps no cache in ``train()``
-    mode.
+    Dropout would give every rollout a policy of its own, so a model with dropout, or with a router
+    that adds noise, must be in ``eval()`` mode. So must one with gradient checkpointing, which
+    keeps no cache in ``train()`` mode.
 
     Args:
         model: called as ``model(input_ids=..., past_key_values=..., use_cache=True)``, with
             ``.logits`` and ``.past_key_values`` in what it returns, such as an
-            ``AutoModelForCausalLM``.
+            ``AutoModelForCausalLM``. It is told ``position_ids`` if it has such an argument.
         attention_mask: ``[P, t0]``, 0 where a prompt was filled up; on the left, since tokens are
             added on the right. None if the prompts have one length.
     """
     check_function("model", model)
+    forward = model.forward if isinstance(model, nn.Module) else model
+    takes_positions = "position_ids" in inspect.signature(forward).parameters
     if attention_mask is not None:
         if not isinstance(attention_mask, Tensor):
             raise TypeError(f"attention_mask must be a tensor, got {attention_mask!r}")
@@ -57,9 +60,15 @@ def causal_lm(
             _check_prompts(attention_mask, tokens)
         else:
             _check_cache(past)
-        masks = {} if attention_mask is None else _masks(attention_mask, tokens, seen)
+        places = {}
+        if attention_mask is not None:
+            places = _masks(attention_mask, tokens, seen)
+        elif takes_positions:
+            # Some models count from zero in every call if they are not told.
+            given = torch.arange(seen, tokens.shape[1], device=tokens.device)
+            places = {"position_ids": given.expand(len(tokens), -1)}
         out = model(
-            input_ids=tokens[:, seen:].contiguous(), past_key_values=past, use_cache=True, **masks
+            input_ids=tokens[:, seen:].contiguous(), past_key_values=past, use_cache=True, **places
         )
         return out.logits[:, -1], (tokens.shape[1], out.past_key_values)
 
@@ -87,30 +96,36 @@ def _check_dropout(model: Callable[..., Any]) -> None:
     for name, layer in model.named_modules():
         if layer.training and _drops(layer):
             raise ValueError(
-                f"the model is in train() mode and has dropout ({name}), which gives every "
-                "rollout a policy of its own: call model.eval() first"
+                f"the model is in train() mode and has dropout or noise ({name}), which gives "
+                "every rollout a policy of its own: call model.eval() first"
             )
 
 
 def _drops(layer: nn.Module) -> bool:
-    """Whether it is a dropout layer, or has a rate of its own, as attention often does."""
+    """Whether it is a dropout layer, or has a rate of its own, as attention and routers have."""
     if isinstance(layer, _DropoutNd):
         return layer.p > 0
-    rates = [value for name, value in vars(layer).items() if "drop" in name]
+    rates = [value for name, value in vars(layer).items() if "drop" in name or "jitter" in name]
     return any(isinstance(rate, float) and rate > 0 for rate in rates)
 
 
 def _check_cache(past: Any) -> None:
     """Raise if the model kept nothing of its tokens: it would see the next one alone."""
-    try:
-        empty = past is None or not past.get_seq_length()
-    except (AttributeError, ValueError):  # a cache of another kind, or a state without a length
-        return
-    if empty:
+    if _is_empty(past):
         raise ValueError(
             "the model returned an empty cache (past_key_values), as with gradient checkpointing "
             "in train() mode: call model.eval() first"
         )
+
+
+def _is_empty(past: Any) -> bool:
+    if past is None:
+        return True
+    try:
+        # The first layer may have a state without a length, and others keys.
+        return not (past.get_seq_length() or any(layer.get_seq_length() for layer in past.layers))
+    except (AttributeError, ValueError):  # a cache of another kind
+        return False
 
 
 def _check_prompts(attention_mask: Tensor | None, tokens: Tensor) -> None:
