@@ -104,6 +104,7 @@ def test_evaluation_is_as_trl_does_it(tmp_path):
         ({"top_k": 5}, "need top_k=0, got top_k=5"),
         ({"top_p": 0.9}, "need top_p=1.0, got top_p=0.9"),
         ({"normalize_advantages": True}, "need normalize_advantages=False"),
+        ({"mask_truncated_completions": True}, "need mask_truncated_completions=False"),
         ({"generation_kwargs": {"typical_p": 0.5}}, "need generation_kwargs=None"),
     ],
 )

@@ -21,7 +21,8 @@ class CoupledRLOOTrainer(RLOOTrainer):  # type: ignore[misc]
     It takes the same arguments and has the same rewards, KL penalty and loss. Evaluation draws
     independently, as TRL does. It refuses what would bias the gradient or cannot be drawn:
     ``use_vllm``, ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``generation_kwargs``,
-    ``normalize_advantages``, images, and rewards of None.
+    ``normalize_advantages``, ``mask_truncated_completions``, images, and rewards of None. Further
+    iterations on the same completions (``num_iterations``) have the bias of TRL's clipping.
 
     Args:
         epsilon: probability that the completions of a prompt are independent after all. Defaults to
@@ -105,13 +106,14 @@ def check_settings(args: RLOOConfig) -> None:
         "repetition_penalty": (1.0,),
         "generation_kwargs": (None, {}),
         "normalize_advantages": (False,),
+        "mask_truncated_completions": (False,),
     }
     for name, allowed in neutral.items():
         value = getattr(args, name)
         if value not in allowed:
             raise ValueError(
-                f"correlated rollouts need {name}={allowed[0]}, got {name}={value!r}; TRL's loss "
-                "has the log probabilities of the whole vocabulary, and they are drawn here"
+                f"correlated rollouts need {name}={allowed[0]}, got {name}={value!r}: the gradient "
+                "would be biased, or TRL would have to draw them"
             )
     rows = args.per_device_train_batch_size * args.steps_per_generation
     if rows % args.num_generations:
