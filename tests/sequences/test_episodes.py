@@ -267,10 +267,11 @@ def noisy(tokens, cache):
     return 3 * torch.stack((state, 1 - state), -1), cache
 
 
-def test_environments_that_do_not_repeat_themselves():
+@pytest.mark.parametrize("finish", [True, False])
+def test_environments_that_do_not_repeat_themselves(finish):
     with pytest.raises(ValueError, match=r"same logits, got probabilities that differ by up to 0"):
-        rollouts(noisy, NOTHING.expand(3, 0), 8, 3, finish=True)
-    rollouts(noisy, NOTHING.expand(3, 0), 8, 3, copula="independent", finish=True)
+        rollouts(noisy, NOTHING.expand(3, 0), 8, 3, finish=finish)
+    rollouts(noisy, NOTHING.expand(3, 0), 8, 3, copula="independent", finish=finish)
 
 
 @pytest.mark.parametrize("given", ["group", "ratio"])

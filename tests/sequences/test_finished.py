@@ -109,6 +109,21 @@ def test_an_end_token_that_is_missing():
         ratios(group.tokens, below, probability, without)
 
 
+def test_a_tool_that_answers_each_rollout_differently():
+    """The tool's token does not count, and the next one depends on it."""
+    answers = torch.randint(2, (50, 4, 1), generator=generator())
+    tokens = torch.cat((torch.zeros(50, 4, 1).long(), answers, torch.ones(50, 4, 1).long()), -1)
+    below = torch.zeros(50, 4, 3)
+    probability = torch.where(
+        answers == 0, torch.tensor([0.5, 1, 0.2]), torch.tensor([0.5, 1, 0.9])
+    )
+    mask = torch.tensor([1, 0, 1]).expand(50, 4, 3)
+    with pytest.raises(ValueError, match=r"same tokens must get the same logits.* up to 0.35"):
+        ratios(tokens, below, probability, mask)
+    ratios(tokens, below, probability[:, :1].expand(50, 4, 3), mask)
+    ratios(tokens, below, probability, mask, copula="independent")
+
+
 def test_independent_samples():
     values = torch.full((2, 3, 4), 0.5)
     found = ratios(torch.zeros(2, 3, 4).long(), 0 * values, values, copula="independent")

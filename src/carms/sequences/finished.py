@@ -18,11 +18,15 @@ from carms.sequences.coupling import check_coupling, default_epsilon
 from carms.sequences.gaps import first_difference
 from carms.sequences.pieces import Pieces
 from carms.sequences.policy import Policy
+from carms.sequences.repeatable import check_repeatable
 
 __all__ = ["Places", "drift", "places", "ratios"]
 
 # The number of logits that are turned into probabilities in double precision at a time.
 CHUNK = 2**24
+# How far the probabilities of equal tokens may be apart within a group: half precision, and rows of
+# different length, move them by some per cent.
+MOVED = 5e-2
 
 
 class Places(NamedTuple):
@@ -100,6 +104,9 @@ def ratios(
     They are equal to ``pair_ratio`` of the sampler's record where the sampler's logits and the
     trainer's agree. Logits of another program differ a little; ``reported`` guards against more.
 
+    All tokens that count must have been drawn in one request, or in one call of ``generate``: the
+    next request of a conversation has a point of its own, and the gradient would be biased.
+
     Args:
         tokens: ``[P, N, length]``, the N rollouts of each prompt.
         below: ``[P, N, length]``, the probability of all tokens with smaller numbers, under the
@@ -134,6 +141,7 @@ def ratios(
         return torch.ones_like(own[..., :1]).repeat(1, 1, tokens.shape[1])
     tokens = tokens.masked_fill(~count, -1)
     _check_prefixes(tokens)
+    check_repeatable(tokens, own, MOVED)
     above = (1 - upto).clamp_min(0)
     epsilon = default_epsilon(tokens.shape[1]) if epsilon is None else epsilon
     return circular_ratio(Pieces(tokens, below, upto, above, own), epsilon)

@@ -20,9 +20,9 @@ from carms.core.random import uniform
 from carms.sampling.mixture import draw_mixed
 from carms.sequences.coder import Choice, Coder
 from carms.sequences.coupling import COPULAS, check_coupling, default_epsilon
-from carms.sequences.episodes import check_repeatable
 from carms.sequences.policy import Policy
 from carms.sequences.record import Rollouts
+from carms.sequences.repeatable import check_repeatable
 
 __all__ = ["rollouts"]
 
@@ -56,6 +56,7 @@ def rollouts(
         step: ``step(tokens, cache) -> (logits, cache)``, the model. ``tokens [rows, t]`` are the
             prompt and all tokens so far, a row for each rollout; ``logits [rows, vocabulary]`` are
             those of the next token. ``cache`` is what the last call returned, None at first.
+            Rollouts of a prompt that start with the same tokens must get the same logits.
         prompts: ``[P, t0]`` tokens, ``t0 >= 0``. Row ``p * samples + n`` is rollout n of prompt p.
         samples: rollouts per prompt, at least 2.
         length: the largest number of tokens per rollout.
@@ -69,8 +70,7 @@ def rollouts(
         top_k: draw among the k likeliest tokens only, and those that are equal to the last.
         top_p: draw among the likeliest tokens that have this share together.
         finish: True to call ``step`` once more after the last token, for an environment that has to
-            see it, and to keep what that call returned as ``Rollouts.cache``. Rollouts of a prompt
-            that start with the same tokens must then have met the same logits.
+            see it, and to keep what that call returned as ``Rollouts.cache``.
 
     Examples:
         >>> def step(tokens, cache):                     # any model: here, tokens like to repeat
@@ -95,11 +95,9 @@ def rollouts(
     rows = prompts.long().repeat_interleave(samples, 0)
     choices, cache = _run(step, policy, rows, Coder(points), length, last, generator, finish)
     group = _record(choices, length, last, samples, copula, epsilon)
-    if not finish:
-        return group
     if copula != "independent":
-        check_repeatable(group)
-    return replace(group, cache=cache)
+        check_repeatable(group.tokens, group.shares)
+    return replace(group, cache=cache) if finish else group
 
 
 def _run(
