@@ -69,7 +69,7 @@ def importance_bound(
         shape = (samples, samples, *given.shape[:-2])
         check_memory("weights of pairs of samples", shape, 16, given.device)
     draw = Reinforce(samples).sample(logits, generator)
-    values = check_values(evaluate(log_weight, draw, one_hot), draw.indices)
+    values = check_values(evaluate(log_weight, draw, one_hot), draw.drawn)
     bound = values.logsumexp(0) - math.log(samples)
     if not torch.is_grad_enabled():
         return bound
@@ -77,7 +77,7 @@ def importance_bound(
     with plain_numerics(own_logits):
         wide = values.detach().to(computing_dtype(values.dtype))
         gain = wide.logsumexp(0) - math.log(samples) - _baselines(wide, estimator)
-    return put_scores(bound, own_logits, draw.indices, gain.unsqueeze(-1))
+    return put_scores(bound, own_logits, draw.drawn, gain.unsqueeze(-1))
 
 
 def _baselines(log_w: Tensor, estimator: str) -> Tensor:

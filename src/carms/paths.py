@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import check_flag
-from carms.core.checks.samples import check_values
+from carms.core.checks.samples import check_unchanged, check_values
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.means import less_mean
-from carms.core.surrogate import put_scores, with_gradient_of
+from carms.core.surrogate import put_scores, tied, with_gradient_of
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators import Estimator, Name, available, find
 from carms.estimators.base import Draw
@@ -94,7 +94,7 @@ class Paths:
             else self._estimator.sample(logits, self._generator)
         )
         self._layers.append(draw)
-        return draw.z if one_hot else variables.indices(draw.indices.clone())
+        return draw.z if one_hot else variables.indices(draw.indices)
 
     def expectation(self, values: Tensor) -> Tensor:
         """The mean ``[*batch]`` of values, whose backward pass has the gradients of all layers.
@@ -108,14 +108,16 @@ class Paths:
             raise RuntimeError("expectation was called already: make a new Paths for new values")
         if not self._layers:
             raise RuntimeError("there are no paths yet: call sample before expectation")
-        values = check_values(values, self._layers[0].indices)
+        values = check_values(values, self._layers[0].drawn)
         self._finished = True
         value = values.mean(0)
         if not torch.is_grad_enabled():
             return value
         fixed = values.detach()
         for draw in self._layers:
-            if draw.variables.logits.ndim == draw.indices.ndim:  # shared: no dimension of samples
+            check_unchanged(draw.variables.logits, draw.changes)
+            value = tied(value, draw.variables.logits)
+            if draw.variables.logits.ndim == draw.drawn.ndim:  # shared: no dimension of samples
                 term = self._estimator.surrogate(draw, fixed)
             else:
                 term = self._leave_one_out(draw, fixed)
@@ -126,7 +128,7 @@ class Paths:
         """Whether logits of this shape are one set for each path, or an error."""
         if not self._layers:
             return False
-        paths = self._layers[0].indices.shape[:-1]
+        paths = self._layers[0].drawn.shape[:-1]
         if logits[:-2] not in (paths, paths[1:]):
             shared, each = (", ".join(map(str, (*of, "D", "C"))) for of in (paths[1:], paths))
             raise ValueError(
@@ -151,7 +153,7 @@ class Paths:
             wide = values.to(computing_dtype(values.dtype))
             weights = (less_mean(wide) / (self.samples - 1)).unsqueeze(-1)
         # Every path is one sample from logits of its own.
-        indices, weights = draw.indices.unsqueeze(0), weights.unsqueeze(0)
+        indices, weights = draw.drawn.unsqueeze(0), weights.unsqueeze(0)
         return put_scores(torch.zeros_like(values), logits, indices, weights).sum(0)
 
     def __repr__(self) -> str:

@@ -211,6 +211,18 @@ def test_only_what_says_so_needs_an_f_without_jumps(name):
     assert not gradients.agrees_with(exact)
 
 
+def test_a_single_sample_is_enough_for_the_warning_of_jumps():
+    logits = torch.zeros(2, 3, requires_grad=True)
+    with pytest.warns(UserWarning, match="as flat as a step"):
+        carms.expectation(
+            lambda z: (z[..., 0] > 0.9).sum(-1) + 0 * z.sum((-2, -1)),
+            logits,
+            "rebar",
+            1,
+            generator(),
+        ).backward()
+
+
 def test_f_may_write_on_what_it_is_given():
     logits = logits_of(5, 2, 3)
 

@@ -1,5 +1,7 @@
 """Ways of running torch other than plain autograd: no gradient, transforms, the compiler."""
 
+from functools import partial
+
 import pytest
 import torch
 from helpers import (
@@ -18,6 +20,7 @@ from helpers import (
 from torch.utils.checkpoint import checkpoint
 
 import carms
+from carms.core import memo
 from carms.core.memo import constant
 
 
@@ -81,16 +84,18 @@ def test_f_is_never_differentiated_where_it_cannot_be(name, categories):
     assert logits.grad.isfinite().all()
 
 
-def test_checkpointing_changes_nothing(name, categories):
+@pytest.mark.parametrize("calls", [1, 2])
+def test_checkpointing_changes_nothing(name, categories, calls):
     options = {"baseline": "running-mean"} if name == "reinforce" else {}
 
     def train(again):
         torch.manual_seed(0)
         estimator, found = carms.make(name, samples=4, **options), []
         for _ in range(20):  # calls of one example, so that what it remembers counts
-            logits = logits_of(2, categories)
-            again(lambda own: estimator.expectation(quadratic, own), logits).backward()
-            found.append(logits.grad)
+            each = [logits_of(2, categories, seed=seed) for seed in range(calls)]
+            call = partial(estimator.expectation, quadratic)
+            sum(again(call, logits) for logits in each).backward()
+            found += [logits.grad for logits in each]
         return torch.stack(found), estimator.state_dict()
 
     plain, memory = train(lambda call, logits: call(logits))
@@ -244,3 +249,17 @@ def test_what_is_remembered_belongs_to_no_transform():
 
     torch.func.grad(lambda x: (numbers(4) * x).sum())(torch.ones(4))
     assert repr(numbers(4)) == "tensor([0, 1, 2, 3])"
+
+
+def test_what_is_remembered_has_a_limit(monkeypatch):
+    monkeypatch.setattr(memo, "BYTES", 1000)
+    made = []
+
+    @constant
+    def numbers(count):
+        made.append(count)
+        return (torch.arange(count),)
+
+    for count in (50, 60, 50, 70, 50, 60, 500, 500):  # eight bytes each
+        assert len(numbers(count)[0]) == count
+    assert made == [50, 60, 70, 60, 500]

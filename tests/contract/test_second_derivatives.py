@@ -3,6 +3,7 @@
 import pytest
 import torch
 from helpers import generator
+from torch.autograd import forward_ad
 
 import carms
 from carms import sequences, subsets
@@ -56,6 +57,52 @@ def test_those_of_other_tensors_are_right(name):
     made = carms.make(name, samples=4)
     value = made.expectation(lambda z: f(z) + other**2, logits)
     assert twice(value, other).item() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_mixed_derivatives_are_refused(name):
+    """By way of the samples, the gradient of a tensor that ``f`` uses depends on the logits."""
+    scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    _, logits = angle_and_logits(name)
+    value = carms.make(name, samples=4).expectation(lambda z: f(scale * z), logits).sum()
+    (first,) = torch.autograd.grad(value, scale, create_graph=True)
+    assert torch.autograd.grad(first, scale, retain_graph=True)[0].isfinite()
+    with pytest.raises(RuntimeError, match=REFUSED):
+        torch.autograd.grad(first, logits, retain_graph=True)
+    with pytest.raises(RuntimeError, match=REFUSED):
+        (value + first**2).backward()
+
+
+def test_mixed_derivatives_elsewhere():
+    scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+
+    def refused(value):
+        (first,) = torch.autograd.grad(value.sum(), scale, create_graph=True)
+        with pytest.raises(RuntimeError, match=REFUSED):
+            (first**2).backward()
+
+    _, logits = angle_and_logits()
+    refused(carms.importance_bound(lambda z: f(scale * z), logits))
+    for name in ("carms", "carms-t", "loorf", "unord"):
+        made = subsets.make(name, size=2, samples=4)
+        refused(made.expectation(lambda z: (scale * z[..., 0]).sin(), logits[0].expand(5, 3)))
+    paths = carms.Paths(samples=4)
+    refused(paths.expectation(f(scale * paths.sample(logits))))
+    log_probs = logits[:1].expand(4, 1, 3).sum(-1).T
+    rewards = (scale * torch.arange(4.0)).sin().expand(1, 4)
+    refused(sequences.surrogate(rewards, log_probs, torch.ones(1, 4, 4)))
+
+
+@pytest.mark.parametrize("name", ["carms-s", "reinforce", "local-expectation", "straight-through"])
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_reverse_over_forward_mode_is_refused(name):
+    logits = torch.randn(2, 3, generator=generator(3), dtype=torch.float64, requires_grad=True)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(logits, DIRECTION)
+        value = carms.expectation(f, dual, name, samples=4)
+        assert forward_ad.unpack_dual(value).tangent is not None
+        with pytest.raises(RuntimeError, match=REFUSED):
+            torch.autograd.grad(value, logits)
 
 
 def test_elsewhere_too():

@@ -50,6 +50,39 @@ def test_two_steps_are_one(name, categories):
         assert torch.equal(one, other)
 
 
+def test_what_is_done_to_samples_after_their_use_does_not_matter(name, categories):
+    weight, logits = logits_of(2, categories, seed=1).detach(), logits_of(4, 2, categories)
+
+    def f(z):
+        return (z * weight).sum((-2, -1)).sin()
+
+    def wiping(z):
+        values = f(z)
+        z.zero_()
+        return values
+
+    value, gradient = results(carms.make(name, samples=4), f, logits)
+    same, found = results(carms.make(name, samples=4), wiping, logits)
+    assert torch.equal(same, value)
+    assert torch.equal(found, gradient)
+    estimator = carms.make(name, samples=4)
+    draw = estimator.sample(logits, generator(9))
+    values = f(draw.z)
+    draw.indices.zero_()
+    (found,) = torch.autograd.grad(estimator.surrogate(draw, values).sum(), logits)
+    assert torch.equal(found, gradient)
+
+
+def test_logits_that_were_changed_since_the_draw(name, estimator, categories):
+    logits = logits_of(4, 2, categories)
+    draw = estimator.sample(logits, generator())
+    values = RandomTable(2, categories)(draw.z)
+    with torch.no_grad():
+        logits[..., 0] += 1
+    with pytest.raises(ValueError, match=r"changed in place.*sample from logits.clone\(\)"):
+        estimator.surrogate(draw, values)
+
+
 @pytest.mark.parametrize("name", named(stateful=False))
 def test_expectation_takes_a_name_or_an_object(name, categories):
     f, logits = RandomTable(2, categories), logits_of(4, 2, categories)

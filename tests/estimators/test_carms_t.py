@@ -167,14 +167,15 @@ def test_an_example_that_nobody_asks_for_disturbs_nobody():
     assert logits.grad[:2].abs().min() > 0
 
 
-def test_f_may_write_on_its_samples():
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_f_may_write_on_its_samples(dtype):
     logits, gradients = logits_of(4, 2, 3), []
     for dirty in (False, True):
 
         def f(z, dirty=dirty):
             if dirty:
                 z = z.mul_(2)
-            return quadratic(z if dirty else 2 * z)
+            return quadratic(z if dirty else 2 * z).to(dtype)
 
         value = carms.make("carms-t", samples=4).expectation(f, logits, generator(1))
         gradients.append(torch.autograd.grad(value.sum(), logits)[0])

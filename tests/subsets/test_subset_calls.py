@@ -39,6 +39,19 @@ def test_hints_are_about_subsets():
         subsets.expectation(lambda z: z, torch.zeros(5, 3), 3)
 
 
+def test_logits_that_were_changed_since_the_draw():
+    logits = torch.zeros(4, 5, requires_grad=True)
+    made = subsets.make("loorf", size=2, samples=4)
+    draw = made.sample(logits)
+    draw.items.zero_()
+    made.surrogate(draw, draw.items.float().sum(-1)).sum().backward()
+    assert logits.grad.abs().sum() > 0
+    with torch.no_grad():
+        logits[..., 0] += 1
+    with pytest.raises(ValueError, match="changed in place"):
+        made.surrogate(draw, draw.items.float().sum(-1))
+
+
 def test_checkpointing_changes_nothing():
     def train(again):
         torch.manual_seed(0)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["after_backward"]
+__all__ = ["after_backward", "at_end_of_backward"]
 
 
 def after_backward(value: Tensor, action: Callable[[], None]) -> None:
@@ -17,8 +17,16 @@ def after_backward(value: Tensor, action: Callable[[], None]) -> None:
     if torch.compiler.is_compiling():
         action()
     elif value.requires_grad:
+        value.register_hook(lambda _: at_end_of_backward(action))
+
+
+def at_end_of_backward(action: Callable[[], None]) -> None:
+    """Call ``action`` at the end of the backward pass that is under way."""
+    if torch.compiler.is_compiling():
+        action()
+    else:
         engine = torch.autograd.Variable._execution_engine
-        value.register_hook(lambda _: engine.queue_callback(lambda: _attempt(action)))
+        engine.queue_callback(lambda: _attempt(action))
 
 
 def _attempt(action: Callable[[], None]) -> None:

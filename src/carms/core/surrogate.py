@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 from carms.core.dtypes import computing_dtype
 from carms.core.softmax import log_softmax
@@ -12,6 +13,7 @@ __all__ = [
     "first_derivative_only",
     "put_gradient",
     "put_scores",
+    "tied",
     "with_gradient_of",
     "zeros_with_gradient_of",
 ]
@@ -40,7 +42,7 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     """
     wide = first_derivative_only(logits.to(gradient.dtype))
     zeros = torch.where(wide.isneginf(), 0, zeros_with_gradient_of(wide))
-    return value + (zeros * gradient).sum((-2, -1)).to(value.dtype)
+    return tied(value, logits) + (zeros * gradient).sum((-2, -1)).to(value.dtype)
 
 
 def put_scores(
@@ -59,7 +61,7 @@ def put_scores(
     scores = wide if balanced else log_softmax(wide)
     zeros = zeros_with_gradient_of(scores.gather(-1, indices.movedim(0, -1)))
     term = (zeros * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
-    return value + term.to(value.dtype)
+    return tied(value, logits) + term.to(value.dtype)
 
 
 def first_derivative_only(values: Tensor) -> Tensor:
@@ -76,6 +78,27 @@ def first_derivative_only(values: Tensor) -> Tensor:
     return view
 
 
+def tied(value: Tensor, logits: Tensor) -> Tensor:
+    """A view of ``value`` whose gradient refuses to be differentiated with respect to the logits.
+
+    The gradient with respect to anything that ``f`` used depends on the samples, and by them on the
+    logits. Autograd does not see that, and would take the derivative for zero.
+    """
+    if torch.compiler.is_compiling() or not (value.requires_grad and logits.requires_grad):
+        return value
+    view = value.view_as(value)
+    view.register_hook(lambda gradient: _tie(gradient, logits))
+    return view
+
+
+def _tie(gradient: Tensor, logits: Tensor) -> Tensor:
+    # Gradients are enabled in a backward pass with `create_graph` alone.
+    if not torch.is_grad_enabled():
+        return gradient
+    zero: Tensor = _Zero.apply(logits)  # type: ignore[no-untyped-call]
+    return gradient + zero.to(gradient.dtype)
+
+
 def _transforms_of(values: Tensor) -> int:
     """Number of transforms of torch.func that differentiate with respect to the values."""
     count, functorch = 0, torch._C._functorch
@@ -86,6 +109,9 @@ def _transforms_of(values: Tensor) -> int:
 
 
 def _refuse_second(gradient: Tensor, values: Tensor) -> Tensor:
+    if unpack_dual(values).tangent is not None:
+        # The tangent of this gradient would be a second derivative.
+        raise RuntimeError(_SECOND)
     # Gradients are enabled in a backward pass with `create_graph` alone.
     if not torch.is_grad_enabled():
         return gradient
@@ -101,6 +127,24 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def forward(gradient: Tensor, values: Tensor) -> Tensor:
         return gradient.view_as(gradient)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Remember nothing: torch wants this from functions that its transforms meet."""
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        raise RuntimeError(_SECOND)
+
+
+class _Zero(torch.autograd.Function):
+    """Make a zero of tensors, and raise an error if it is differentiated."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor) -> Tensor:
+        return values.new_zeros(())
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

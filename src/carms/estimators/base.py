@@ -2,14 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from carms.core.checks.options import check_flag, whole_number
-from carms.core.checks.samples import check_graph, check_terms, check_values
+from carms.core.checks.samples import (
+    changes,
+    check_graph,
+    check_terms,
+    check_unchanged,
+    check_values,
+)
 from carms.core.checks.tensors import check_function
 from carms.core.one_hot import one_hot
 from carms.core.shown import described, shown_options
@@ -39,16 +45,26 @@ class Draw(Generic[Memory]):
     Attributes:
         maker: the estimator that drew them, the only one that can use them.
         variables: what they were drawn from.
-        indices: ``[N, *batch, D]`` categories.
+        drawn: ``[N, *batch, D]`` categories; users get copies of them as ``indices``.
         memory: what else the maker has to remember of the draw, in a type of its own.
         differentiable: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
+        changes: number of times that the logits had been changed in place.
     """
 
     maker: "Estimator"
     variables: Variables
-    indices: Tensor
+    drawn: Tensor
     memory: Memory
     differentiable: Tensor | None = None
+    changes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changes", changes(self.variables.logits))
+
+    @property
+    def indices(self) -> Tensor:
+        """The categories ``[N, *batch, D]``: a copy, since whoever takes them may write on it."""
+        return self.drawn.clone()
 
     @property
     def z(self) -> Any:
@@ -58,14 +74,14 @@ class Draw(Generic[Memory]):
         if self.differentiable is not None:
             # A copy, since `f` may write on what it is given.
             return self.variables.soft_samples(self.differentiable.clone())
-        return self.variables.samples(self.indices)
+        return self.variables.samples(self.drawn)
 
     def one_hot(self, dtype: torch.dtype) -> Tensor:
         """The samples as one-hot vectors ``[N, *batch, D, C]``, whatever ``f`` sees."""
-        return one_hot(self.indices, self.variables.logits.shape[-1], dtype)
+        return one_hot(self.drawn, self.variables.logits.shape[-1], dtype)
 
     def __repr__(self) -> str:
-        return f"Draw({self.maker}, indices={list(self.indices.shape)})"
+        return f"Draw({self.maker}, indices={list(self.drawn.shape)})"
 
 
 class Estimator(torch.nn.Module, ABC):
@@ -182,11 +198,12 @@ class Estimator(torch.nn.Module, ABC):
                 f"{self} cannot use a draw of {other}{draw.maker}, its gradient would be wrong: "
                 "call surrogate on the estimator that sampled"
             )
+        check_unchanged(draw.variables.logits, draw.changes)
         check_graph(self, draw.variables.logits, draw.differentiable)
         if terms is None:
-            return check_values(fz, draw.indices)
+            return check_values(fz, draw.drawn)
         self._check_terms(terms, draw.variables.logits)
-        return check_values(fz, draw.indices, len(terms))
+        return check_values(fz, draw.drawn, len(terms))
 
     def _check_terms(self, terms: Tensor, logits: Tensor) -> None:
         if self.no_terms:
@@ -232,13 +249,7 @@ class Estimator(torch.nn.Module, ABC):
 
 def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
     """Values of ``f`` at the samples, or at their indices; each group is an argument of its own."""
-    z = draw.differentiable
-    if not one_hot:
-        seen = draw.variables.indices(draw.indices.clone())
-    elif z is None or z.is_leaf:
-        seen = draw.z
-    else:
-        seen = draw.variables.soft_samples(z)  # a draw of our own, whose samples are used once
+    seen = draw.z if one_hot else draw.variables.indices(draw.indices)
     arguments = seen if draw.variables.groups else (seen,)
     if torch.compiler.is_compiling():
         return f(*arguments)
@@ -246,7 +257,7 @@ def evaluate(f: Objective, draw: Draw, one_hot: bool) -> Tensor:
         return f(*arguments)
     except Exception as error:
         shapes = " and ".join(str(list(each.shape)) for each in arguments)
-        empty = "" if draw.indices.shape[1:-1].numel() else "The batch is empty: "
+        empty = "" if draw.drawn.shape[1:-1].numel() else "The batch is empty: "
         if empty or isinstance(error, TypeError):
             error.add_note(f"{empty}f was given samples of shape {shapes}.")
         raise

@@ -8,12 +8,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from carms.copulas import Circular
-from carms.core.backward import after_backward
+from carms.core.backward import after_backward, at_end_of_backward
 from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function, holds
 from carms.core.dtypes import plain_numerics, without_autocast
 from carms.core.one_hot import one_hot as as_one_hot
-from carms.core.surrogate import first_derivative_only, put_gradient
+from carms.core.surrogate import first_derivative_only, put_gradient, tied
 from carms.core.transforms import no_transforms
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
@@ -131,6 +131,7 @@ class CarmsT(Estimator):
         if values.dtype.itemsize < 4:
             return self.surrogate(draw, values)
         check_dependence(self, values, z)
+        values = tied(values, variables.logits)
         # The carrier is zero, so the value does not change. Its gradient takes data to the backward
         # pass of `_OnePass`: the upstream gradient in row 0, its product with f_n - f_0 in row n.
         message = (values.detach() - values[0].detach()).to(carrier.dtype)
@@ -253,7 +254,7 @@ class _OnePass(torch.autograd.Function):
                 values[0].zero_()
                 slopes = slopes * _finite(1 / (memory.weights * upstream))[..., None, None]
                 found, own = ctx.estimator._gradient(memory, hard, values, slopes)
-                ctx.estimator.past.add(own)
+                at_end_of_backward(lambda: ctx.estimator.past.add(own))
                 gradient = found.mul_(upstream[..., None, None])
         return gradient.to(hard.dtype), None, None, *[None] * len(saved)
 

@@ -75,7 +75,7 @@ class Indecater(Direct):
         return summed_gradient(self._table(draw, fz), probs)
 
     def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        if draw.indices.shape[-1] == 0:
+        if draw.drawn.shape[-1] == 0:
             return fz.mean(0)
         probs = draw.memory.probs
         return (probs.to(fz.dtype) * self._table(draw, fz.unsqueeze(-1))).sum(-1).mean((0, -1))

@@ -28,10 +28,10 @@ class Rebar(ControlVariate):
 
     Unbiased whatever they are, as long as ``f`` is continuous between the one-hot vectors. An ``f``
     that rounds its input, or compares it with something, jumps without a slope, and the gradient is
-    biased; ``relax`` and ``carms-s`` take any ``f``. There is a warning if ``f`` has different
-    values at the relaxed samples, but no slope at any of them. 2 N evaluations of an ``f`` that is
-    differentiable and defined between the one-hot vectors, twice differentiable for learning: it is
-    given the hard samples, then the relaxed ones.
+    biased; ``relax`` and ``carms-s`` take any ``f``. There is a warning if ``f`` has no slope at
+    any of the relaxed samples, but other values than at the hard ones, or different values. 2 N
+    evaluations of an ``f`` that is differentiable and defined between the one-hot vectors, twice
+    differentiable for learning: it is given the hard samples, then the relaxed ones.
 
     Args:
         samples: number of samples, at least 1.
@@ -85,12 +85,12 @@ class Rebar(ControlVariate):
         slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
         # Also at categories that are never drawn: second derivatives there train the temperature.
         slopes = finite_slopes(self, slopes, torch.ones((), dtype=torch.bool, device=fz.device))
-        self._warn_of_jumps(soft.detach(), slopes.detach())
+        self._warn_of_jumps(hard.detach(), soft.detach(), slopes.detach())
         scale = self.scale.to(hard)
         return relaxation.gradient(hard, scale * soft, scale * slopes, self.training)
 
-    def _warn_of_jumps(self, values: Tensor, slopes: Tensor) -> None:
-        if holds(lambda: not slopes.any() and (values != values[:1]).any()):
+    def _warn_of_jumps(self, hard: Tensor, soft: Tensor, slopes: Tensor) -> None:
+        if holds(lambda: not slopes.any() and ((soft != hard) | (soft != soft[:1])).any()):
             warnings.warn(
                 f"{self} needs an f that is {self.requires}, and here f is as flat as a step: the "
                 "gradient is then biased; relax and carms-s take any f",

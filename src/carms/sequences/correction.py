@@ -8,7 +8,7 @@ from torch import Tensor
 
 from carms.core.checks.tensors import check_floats, check_place, holds
 from carms.core.dtypes import precise_dtype
-from carms.core.surrogate import first_derivative_only, zeros_with_gradient_of
+from carms.core.surrogate import first_derivative_only, tied, zeros_with_gradient_of
 from carms.sequences.circular_ratio import circular_ratio, prefix_ratios
 from carms.sequences.record import Rollouts
 
@@ -90,6 +90,7 @@ def surrogate(
         "log_probs", log_probs, [*rewards.shape], rewards, hint if counted is None else ""
     )
     zeros = weights * zeros_with_gradient_of(first_derivative_only(log_probs))
+    rewards = tied(rewards, log_probs)
     if counted is not None:
         zeros, rewards = zeros.sum(-1), rewards.masked_fill(_ended(counted), 0).sum(-1)
     return rewards.mean(-1) + zeros.mean(-1).to(rewards.dtype)

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from carms.core.checks.options import check_flag, whole_number
-from carms.core.checks.samples import check_graph, check_values
+from carms.core.checks.samples import changes, check_graph, check_unchanged, check_values
 from carms.core.checks.tensors import check_floats, check_function, holds
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.shown import described, shown_options
@@ -28,16 +28,26 @@ class Draw:
     Attributes:
         maker: the estimator that drew them.
         logits: ``[*batch, n]``, what they were drawn from.
-        items: ``[N, *batch, k]`` items; in order of rank if their order counts.
+        drawn: ``[N, *batch, k]`` items; users get copies of them as ``items``.
         memory: what the maker has to remember beside the items.
         differentiable: ``[N, *batch, n]``, what ``f`` sees where it is differentiated.
+        changes: number of times that the logits had been changed in place.
     """
 
     maker: "SubsetEstimator"
     logits: Tensor
-    items: Tensor
+    drawn: Tensor
     memory: Any = None
     differentiable: Tensor | None = None
+    changes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changes", changes(self.logits))
+
+    @property
+    def items(self) -> Tensor:
+        """The items ``[N, *batch, k]``, in order of rank if their order counts: a copy."""
+        return self.drawn.clone()
 
     @property
     def z(self) -> Tensor:
@@ -46,10 +56,10 @@ class Draw:
         """
         if self.differentiable is not None:
             return self.differentiable.clone()
-        return self.items.clone() if self.maker.ordered else indicator(self.items, self.logits)
+        return self.items if self.maker.ordered else indicator(self.drawn, self.logits)
 
     def __repr__(self) -> str:
-        return f"Draw({self.maker}, items={list(self.items.shape)})"
+        return f"Draw({self.maker}, items={list(self.drawn.shape)})"
 
 
 class SubsetEstimator(torch.nn.Module, ABC):
@@ -127,8 +137,9 @@ class SubsetEstimator(torch.nn.Module, ABC):
                 f"{self} cannot use a draw of {other}{draw.maker}: call surrogate on the estimator "
                 "that sampled"
             )
+        check_unchanged(draw.logits, draw.changes)
         check_graph(self, draw.logits, draw.differentiable)
-        return self._surrogate(draw, check_values(fz, draw.items, variables=False))
+        return self._surrogate(draw, check_values(fz, draw.drawn, variables=False))
 
     @abstractmethod
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
@@ -160,7 +171,7 @@ class ScoreFunction(SubsetEstimator):
             return value
         with plain_numerics(fz):
             wide = draw.logits.detach().to(precise_dtype(fz.device))
-            scores = score(wide, draw.items, self.ordered)
+            scores = score(wide, draw.drawn, self.ordered)
             weights = self.weights(draw, fz.detach().to(wide.dtype))
             gradient = (weights.unsqueeze(-1) * scores).sum(0)
         return put_gradient(value, draw.logits.unsqueeze(-2), gradient.unsqueeze(-2))

@@ -97,16 +97,16 @@ class CarmsT(SubsetEstimator):
         base = self.base._sample(logits, generator)
         with plain_numerics(logits):
             wide = logits.detach().to(precise_dtype(logits.device))
-            scores = member_scores(wide, base.items, ordered=False)
-            share = outside(wide, base.items)
+            scores = member_scores(wide, base.drawn, ordered=False)
+            share = outside(wide, base.drawn)
             exchanged = _exchange(
-                base.items[: self.neighbours],
+                base.drawn[: self.neighbours],
                 scores[: self.neighbours],
                 share[: self.neighbours],
                 generator,
             )
-            items = torch.cat((base.items, exchanged))
-            inside = torch.zeros_like(share).scatter(-1, base.items, scores)
+            items = torch.cat((base.drawn, exchanged))
+            inside = torch.zeros_like(share).scatter(-1, base.drawn, scores)
             past = self.past.recall(wide.unsqueeze(-2))
         with no_transforms():
             z = indicator(items, logits).requires_grad_(wants_gradient(logits))
@@ -139,7 +139,7 @@ class CarmsT(SubsetEstimator):
         own = slopes[:count]
         trapezoid = inside * (own - (share * own).sum(-1, keepdim=True))
         trapezoid += share * (reach * own - (inside * own).sum(-1, keepdim=True))
-        chosen = indicator(draw.items, inside)
+        chosen = indicator(draw.drawn, inside)
         change = chosen[:exchanges] - chosen[count:]
         by_slopes = ((own[:exchanges] + slopes[count:]) * change).sum(-1, keepdim=True) / 2
         by_values = (values[:exchanges] - values[count:]).unsqueeze(-1)

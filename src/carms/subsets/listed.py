@@ -145,7 +145,7 @@ class ByCategories(Listed):
         variable = Variables(each.movedim(0, -1).unsqueeze(-2))
         estimator = self._over_categories(len(items))
         draw = estimator.draw_unchecked(variable, variable.logits.softmax(-1), generator)
-        return items[draw.indices.squeeze(-1)], Category(estimator, draw)
+        return items[draw.drawn.squeeze(-1)], Category(estimator, draw)
 
     @abstractmethod
     def _over_categories(self, total: int) -> OverCategories:

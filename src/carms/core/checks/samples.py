@@ -8,7 +8,15 @@ from torch import Tensor
 from carms.core.checks.tensors import check_floats, check_integers, check_mask, check_place, holds
 from carms.core.dtypes import computing_dtype
 
-__all__ = ["check_categories", "check_graph", "check_probs", "check_terms", "check_values"]
+__all__ = [
+    "changes",
+    "check_categories",
+    "check_graph",
+    "check_probs",
+    "check_terms",
+    "check_unchanged",
+    "check_values",
+]
 
 
 def check_probs(given: object) -> Tensor:
@@ -95,6 +103,25 @@ def check_graph(maker: object, logits: Tensor, z: Tensor | None) -> None:
         raise ValueError(
             f"the samples of {maker} were drawn without their graph, as under torch.no_grad(): "
             "call sample where gradients are enabled"
+        )
+
+
+def changes(logits: Tensor) -> int:
+    """The number of times that a tensor was changed in place; 0 where torch does not count."""
+    counted = not (
+        torch.compiler.is_compiling()
+        or logits.is_inference()
+        or torch._C._functorch.is_functorch_wrapped_tensor(logits)
+    )
+    return logits._version if counted else 0
+
+
+def check_unchanged(logits: Tensor, before: int) -> None:
+    """Raise if logits were changed in place since samples were drawn from them."""
+    if changes(logits) != before:
+        raise ValueError(
+            "the logits were changed in place since the samples were drawn from them, as by a step "
+            "of an optimiser: sample again, or sample from logits.clone()"
         )
 
 

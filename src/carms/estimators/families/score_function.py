@@ -20,7 +20,7 @@ class ScoreFunction(Drawing):
         logits = draw.variables.logits
         with plain_numerics(logits):
             weights = self.weights(draw, own_values(fz.to(computing_dtype(fz.dtype)), terms))
-        return put_scores(value, logits, draw.indices, weights, balanced=self.balanced)
+        return put_scores(value, logits, draw.drawn, weights, balanced=self.balanced)
 
     def contributions(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         """``[N, *batch, D, C]``, one for each sample, whose mean is the gradient."""
