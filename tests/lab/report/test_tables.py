@@ -7,7 +7,7 @@ from rich.console import Console
 from written_runs import write_good_runs, write_run
 
 from carms.lab.cli.report import Report
-from carms.lab.report.blocks import told
+from carms.lab.report.blocks import changed_settings
 from carms.lab.report.inventory import list_runs
 from carms.lab.report.sheets import to_latex, to_markdown
 from carms.lab.report.table_texts import to_csv, to_sheet
@@ -105,7 +105,7 @@ def test_seeds_are_one_row_however_they_were_logged(tmp_path):
 
 
 def test_a_setting_of_yes_or_no_is_told_in_words():
-    assert told(Settings(upright=False, steps=2000), ["upright", "steps"]) == (
+    assert changed_settings(Settings(upright=False, steps=2000), ["upright", "steps"]) == (
         "not upright, steps 2,000"
     )
 

@@ -94,7 +94,7 @@ def draw_correlations(
     for axis in axes[:, 0]:
         axis.set_ylabel("category of one sample")
     figure.colorbar(axes.flat[0].images[0], ax=axes, label="correlation", shrink=0.8)
-    figure.suptitle(f"Correlation of two of N = {samples} samples, {_said(probs)}")
+    figure.suptitle(f"Correlation of two of N = {samples} samples, {_probs_in_words(probs)}")
     return save_figure(figure, out)
 
 
@@ -117,7 +117,7 @@ def _draw_matrix(axes: Axes, panel: Panel, largest: float) -> None:
             axes.text(column, row, text, ha="center", va="center", color=shade, size=8)
 
 
-def _said(probs: Tensor) -> str:
+def _probs_in_words(probs: Tensor) -> str:
     if len(probs) > PRINTED:
         return f"C = {len(probs)} categories"
     return f"p = ({', '.join(f'{p:.3g}' for p in probs.tolist())})"

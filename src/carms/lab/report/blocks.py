@@ -13,10 +13,10 @@ from carms.lab.runs.settings import LOGGING, Settings
 __all__ = [
     "DEFAULTS",
     "Block",
+    "changed_settings",
     "estimator_order",
     "headline",
     "make_blocks",
-    "told",
     "variant",
 ]
 
@@ -61,11 +61,11 @@ def make_blocks(runs: Iterable[RecordedRun], directories: Sequence[Path] = ()) -
     return [Block(list(groups.values())) for groups in found.values()]
 
 
-def told(settings: Settings, names: Iterable[str]) -> str:
+def changed_settings(settings: Settings, names: Iterable[str]) -> str:
     """The settings that do not have their default values, in words."""
     values = {name: getattr(settings, name) for name in names}
     return ", ".join(
-        _said(name, value) for name, value in values.items() if value != DEFAULTS[name]
+        _setting_in_words(name, value) for name, value in values.items() if value != DEFAULTS[name]
     )
 
 
@@ -74,12 +74,14 @@ def headline(block: Block) -> tuple[str, str]:
     settings = block.settings
     title = f"{settings.task}, {settings.dataset}, {settings.network}"
     others = [name for name in DEFAULTS if name not in (*TITLE, *VARIANT, *LOGGING, "seed")]
-    return f"{title}, {settings.categories:,} categories", told(settings, others)
+    return f"{title}, {settings.categories:,} categories", changed_settings(settings, others)
 
 
 def variant(settings: Settings) -> str:
     """Name of the estimator, with its options and samples if they are not the default."""
-    return ", ".join(filter(None, [settings.estimator, told(settings, ("options", "samples"))]))
+    return ", ".join(
+        filter(None, [settings.estimator, changed_settings(settings, ("options", "samples"))])
+    )
 
 
 def estimator_order(name: str) -> tuple[int, str]:
@@ -101,7 +103,7 @@ def _order(run: RecordedRun, directories: Sequence[Path]) -> Key:
     return *first, rest, place, estimator, variant(settings), settings.seed
 
 
-def _said(name: str, value: Any) -> str:
+def _setting_in_words(name: str, value: Any) -> str:
     spoken = name.replace("_", " ")
     if name == "options":
         return " ".join(value)

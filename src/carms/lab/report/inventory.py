@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from carms.lab.figures.colours import colour
-from carms.lab.report.blocks import DEFAULTS, told
+from carms.lab.report.blocks import DEFAULTS, changed_settings
 from carms.lab.report.sheets import Field, Sheet, number_field
 from carms.lab.runs.gather import RecordedRun
 from carms.lab.runs.records import PARTS
@@ -37,8 +37,8 @@ def list_settings(runs: Sequence[RecordedRun]) -> Sheet:
     rows = []
     for name, default in DEFAULTS.items():
         values = [getattr(run.settings, name) for run in runs]
-        said = listed([_said(value) for value in values])
-        texts = (name.replace("_", "-"), said, _said(default))
+        said = listed([_value_in_words(value) for value in values])
+        texts = (name.replace("_", "-"), said, _value_in_words(default))
         rows.append([Field(text, text) for text in texts])
     return Sheet("Settings", ["setting", "here", "default"], rows)
 
@@ -80,13 +80,15 @@ def _row(run: RecordedRun) -> list[Field]:
     ]
     fields += [number_field(run.milliseconds, ".2f")]
     fields += [number_field(result.seconds / 60 if result else None, ".1f")]
-    others = told(settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")])
+    others = changed_settings(
+        settings, [name for name in DEFAULTS if name not in (*COLUMNS, "steps")]
+    )
     versions = result.versions.items() if result else ()
     made_with = ", ".join(f"{name} {value}" for name, value in versions)
     return [*fields, Field(others, others), Field(made_with, made_with)]
 
 
-def _said(value: object) -> str:
+def _value_in_words(value: object) -> str:
     if value is None:
         return "derived"
     if isinstance(value, bool):

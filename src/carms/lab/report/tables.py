@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 from statistics import fmean, stdev
 
-from carms.lab.report.blocks import DEFAULTS, Block, make_blocks, told
+from carms.lab.report.blocks import DEFAULTS, Block, changed_settings, make_blocks
 from carms.lab.report.paper import Cell, cells, printed
 from carms.lab.runs.gather import RecordedRun
 from carms.lab.runs.records import PARTS
@@ -112,7 +112,7 @@ def _table(key: tuple[str, str, str], part: str, blocks: Sequence[Block]) -> Tab
     rows = _with_paper_best([*rows, *_rows_without_runs(key, part, rows)])
     ours = {row.categories for row in rows if row.runs}
     rows.sort(key=lambda row: (row.categories not in ours, row.categories, not row.runs))
-    common = told(firsts[0], [name for name in names if name not in varied])
+    common = changed_settings(firsts[0], [name for name in names if name not in varied])
     return Table(*key, part, common, rows)
 
 
@@ -121,7 +121,7 @@ def _rows(block: Block, part: str, varied: Sequence[str]) -> list[Row]:
     rows = []
     for group in block.groups:
         settings = group[0].settings
-        said, paper = told(settings, varied), printed(settings, part)
+        said, paper = changed_settings(settings, varied), printed(settings, part)
         rows.append(Row(part, settings.categories, settings.estimator, said, group, paper))
     means = [row.mean for row in rows if row.mean is not None]
     if len(means) < 2:
