@@ -95,10 +95,9 @@ class Contest:
             if not self.results[name]:
                 lines.append(f"{name}: it was not run")
             elif missing := missing_runs(task, self.results[name]):
-                finals = sum(run.kind == "final" for run in missing)
-                trials = len(missing) - finals
-                later = ", and the final runs of entries without a rate" if trials else ""
-                lines.append(f"{name}: {trials} trials and {finals} final runs{later}")
+                trials = missing[0].kind == "trial"
+                what = "trials, and final runs after them" if trials else "final runs"
+                lines.append(f"{name}: {len(missing)} {what}")
         return lines or ["nothing"]
 
     def machines_and_hours(self) -> list[str]:

@@ -22,8 +22,12 @@ def expected_runs(task: Task, results: Mapping[Run, Result]) -> dict[str, int]:
 
 
 def missing_runs(task: Task, results: Mapping[Run, Result]) -> list[Run]:
-    """The runs that can start now: trials, and the final runs of entries that have a rate."""
-    return [run for run in _planned(task, results) if run not in results]
+    """The runs that can start now: trials, and final runs after all of them.
+
+    Final runs of all entries take turns, so that the machine is the same for all.
+    """
+    missing = [run for run in _planned(task, results) if run not in results]
+    return [run for run in missing if run.kind == "trial"] or missing
 
 
 def planned_results(task: Task, results: Mapping[Run, Result]) -> dict[Run, Result]:
@@ -56,8 +60,7 @@ def chosen_rates(task: Task, results: Mapping[Run, Result]) -> dict[str, float |
 def _planned(task: Task, results: Mapping[Run, Result]) -> list[Run]:
     """Trials, and the final runs of entries that have a rate.
 
-    Trials come first. Within trials and final runs all entries have a seed before the next one
-    starts, so that the conditions on the machine are the same for all.
+    Within trials and final runs all entries have a seed before the next one starts.
     """
     rates = chosen_rates(task, results)
     finals = [
