@@ -6,6 +6,7 @@ from pathlib import Path
 from pages import put_table
 
 from carms.lab.contest.contest import read_contest
+from carms.lab.contest.plan import missing_runs
 from carms.lab.contest.standings import Place, Standing
 from carms.lab.contest.tasks import TASKS
 
@@ -41,8 +42,7 @@ def lead(place: Place) -> str:
 
 
 def table(standings: dict[str, dict[str, Standing]]) -> list[list[str]]:
-    """Rows of Markdown: an estimator each, and a column for each task that was run, the costliest
-    first.
+    """Rows of Markdown: an estimator each, and a column for each task, the costliest first.
 
     A cell has the lead at equal steps, and then the one at equal time.
     """
@@ -59,10 +59,14 @@ def table(standings: dict[str, dict[str, Standing]]) -> list[list[str]]:
 
 
 def read_table() -> list[list[str]]:
-    """The table of the results as they are now."""
-    standings = read_contest(RESULTS).standings
+    """The table of the tasks that are complete."""
+    contest = read_contest(RESULTS)
     return table(
-        {task: {each.entry.name: each for each in found} for task, found in standings.items()}
+        {
+            task.name: {each.entry.name: each for each in contest.standings[task.name]}
+            for task in contest.begun
+            if not missing_runs(task, contest.results[task.name])
+        }
     )
 
 
