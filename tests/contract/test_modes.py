@@ -242,6 +242,19 @@ def test_compiled_for_batches_of_several_sizes(name):
         assert step(logits_of(rows, 2, 3)).shape == (rows,)
 
 
+@pytest.mark.usefixtures("_fresh_compiler")
+def test_one_of_two_steps_may_be_compiled():
+    estimator, logits = carms.make("loorf", samples=4), logits_of(3, 2, 3)
+    with torch.no_grad():
+        logits.add_(1)  # as an optimiser does
+    sample, surrogate = (
+        torch.compile(call, backend="eager") for call in (estimator.sample, estimator.surrogate)
+    )
+    for first, second in ((sample, estimator.surrogate), (estimator.sample, surrogate)):
+        draw = first(logits)
+        assert second(draw, quadratic(draw.z)).shape == (3,)
+
+
 def test_what_is_remembered_belongs_to_no_transform():
     @constant
     def numbers(count):

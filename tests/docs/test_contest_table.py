@@ -1,9 +1,13 @@
-"""The table of the contest on the pages is that of its results."""
+"""The page of the contest, and its table on other pages, are those of its results."""
 
 import importlib
+import shlex
 from pathlib import Path
 
 import pytest
+
+from carms.lab.contest.contest import read_contest
+from carms.lab.contest.markdown import to_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,3 +27,10 @@ def test_the_pages_show_the_results_as_they_are(tables, tmp_path):
         again.write_text(page.read_text())
         tables.put_table(again, "contest", rows)
         assert again.read_text() == page.read_text()
+
+
+def test_the_page_shows_the_results_as_they_are(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    folder, page = Path("docs/results/contest"), Path("docs/results/contest.md")
+    command = ["carms", "report", str(folder), "--format", "markdown", "--out", str(page)]
+    assert page.read_text() == to_page(read_contest(folder), "contest.png", shlex.join(command))

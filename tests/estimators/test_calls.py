@@ -83,6 +83,24 @@ def test_logits_that_were_changed_since_the_draw(name, estimator, categories):
         estimator.surrogate(draw, values)
 
 
+def test_what_lies_beside_the_logits_may_be_changed():
+    """Torch counts the changes of all parts of a tensor together."""
+    out = logits_of(4, 9) * 1
+    logits, rest = out[:, :6].view(4, 2, 3), out[:, 6:]
+
+    def f(z):
+        return RandomTable(2, 3)(z) + rest.relu_().sum()
+
+    assert carms.expectation(f, logits, "loorf", samples=4).isfinite().all()
+    whole = logits_of(4, 6)
+    estimator = carms.make("loorf", samples=4)
+    draw = estimator.sample(whole.view(4, 2, 3))
+    with torch.no_grad():
+        whole.add_(1)
+    with pytest.raises(ValueError, match="changed in place"):
+        estimator.surrogate(draw, torch.zeros(4, 4))
+
+
 @pytest.mark.parametrize("name", named(stateful=False))
 def test_expectation_takes_a_name_or_an_object(name, categories):
     f, logits = RandomTable(2, categories), logits_of(4, 2, categories)

@@ -107,8 +107,25 @@ def minimax(transformers):
     return transformers.MiniMaxForCausalLM(config)
 
 
-@pytest.mark.parametrize("kind", [bamba, minimax])
-def test_hybrid_models_with_their_cache(kind):
+def roberta(transformers):
+    """Its positions do not count from zero."""
+    config = transformers.RobertaConfig(
+        vocab_size=11,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=40,
+        is_decoder=True,
+        pad_token_id=10,
+    )
+    model = transformers.RobertaForCausalLM(config)
+    model.lm_head.bias.data[10] = -1e4  # it does not count padding, which must not be drawn
+    return model
+
+
+@pytest.mark.parametrize("kind", [bamba, minimax, roberta])
+def test_models_that_count_in_their_own_way(kind):
     transformers = pytest.importorskip("transformers", reason="the extra carms[transformers]")
     torch.manual_seed(0)
     model = kind(transformers).eval()

@@ -48,7 +48,7 @@ class Draw(Generic[Memory]):
         drawn: ``[N, *batch, D]`` categories; users get copies of them as ``indices``.
         memory: what else the maker has to remember of the draw, in a type of its own.
         differentiable: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
-        changes: number of times that the logits had been changed in place.
+        changes: number of times that the logits had been changed in place, if it is known.
     """
 
     maker: "Estimator"
@@ -56,7 +56,7 @@ class Draw(Generic[Memory]):
     drawn: Tensor
     memory: Memory
     differentiable: Tensor | None = None
-    changes: int = field(init=False)
+    changes: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changes", changes(self.variables.logits))

@@ -233,7 +233,7 @@ class _OnePass(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.estimator = estimator
         ctx.save_for_backward(hard, *memory)
-        # A copy, since `f` may write on what it is given.
+        # A copy, since what is saved must not be an output.
         return hard.clone(), torch.zeros_like(Memory(*memory).weights)
 
     @staticmethod

@@ -93,7 +93,7 @@ class Rebar(ControlVariate):
         if holds(lambda: not slopes.any() and ((soft != hard) | (soft != soft[:1])).any()):
             warnings.warn(
                 f"{self} needs an f that is {self.requires}, and here f is as flat as a step: the "
-                "gradient is then biased; relax and carms-s take any f",
+                "gradient may be biased; relax and carms-s take any f",
                 stacklevel=2,
             )
 

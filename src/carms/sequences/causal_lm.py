@@ -27,13 +27,13 @@ def causal_lm(
     Args:
         model: called as ``model(input_ids=..., past_key_values=..., use_cache=True)``, with
             ``.logits`` and ``.past_key_values`` in what it returns, such as an
-            ``AutoModelForCausalLM``. It is told ``position_ids`` if it has such an argument.
+            ``AutoModelForCausalLM``. Give the model itself, since a wrapper hides its arguments: it
+            is told ``position_ids`` if it takes them.
         attention_mask: ``[P, t0]``, 0 where a prompt was filled up; on the left, since tokens are
             added on the right. None if the prompts have one length.
     """
     check_function("model", model)
-    forward = model.forward if isinstance(model, nn.Module) else model
-    takes_positions = "position_ids" in inspect.signature(forward).parameters
+    takes_positions = _takes_positions(model)
     if attention_mask is not None:
         if not isinstance(attention_mask, Tensor):
             raise TypeError(f"attention_mask must be a tensor, got {attention_mask!r}")
@@ -73,6 +73,17 @@ def causal_lm(
         return out.logits[:, -1], (tokens.shape[1], out.past_key_values)
 
     return step
+
+
+def _takes_positions(model: Callable[..., Any]) -> bool:
+    """Whether the model can be told positions that count from zero.
+
+    Those of RoBERTa and its relatives count from elsewhere, which they know themselves.
+    """
+    if not isinstance(model, nn.Module):
+        return "position_ids" in inspect.signature(model).parameters
+    own = any(hasattr(layer, "create_position_ids_from_input_ids") for layer in model.modules())
+    return not own and "position_ids" in inspect.signature(model.forward).parameters
 
 
 def _masks(attention_mask: Tensor, tokens: Tensor, seen: int) -> dict[str, Tensor]:

@@ -24,9 +24,6 @@ __all__ = ["Places", "drift", "places", "ratios"]
 
 # The number of logits that are turned into probabilities in double precision at a time.
 CHUNK = 2**24
-# How far the probabilities of equal tokens may be apart within a group: half precision, and rows of
-# different length, move them by some per cent.
-MOVED = 5e-2
 
 
 class Places(NamedTuple):
@@ -141,7 +138,7 @@ def ratios(
         return torch.ones_like(own[..., :1]).repeat(1, 1, tokens.shape[1])
     tokens = tokens.masked_fill(~count, -1)
     _check_prefixes(tokens)
-    check_repeatable(tokens, own, MOVED)
+    check_repeatable(tokens, own)
     above = (1 - upto).clamp_min(0)
     epsilon = default_epsilon(tokens.shape[1]) if epsilon is None else epsilon
     return circular_ratio(Pieces(tokens, below, upto, above, own), epsilon)

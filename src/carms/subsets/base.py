@@ -31,7 +31,7 @@ class Draw:
         drawn: ``[N, *batch, k]`` items; users get copies of them as ``items``.
         memory: what the maker has to remember beside the items.
         differentiable: ``[N, *batch, n]``, what ``f`` sees where it is differentiated.
-        changes: number of times that the logits had been changed in place.
+        changes: number of times that the logits had been changed in place, if it is known.
     """
 
     maker: "SubsetEstimator"
@@ -39,7 +39,7 @@ class Draw:
     drawn: Tensor
     memory: Any = None
     differentiable: Tensor | None = None
-    changes: int = field(init=False)
+    changes: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changes", changes(self.logits))

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from carms import __main__ as package
-from carms.lab.cli.main import parse
+from carms.lab.cli.main import main, parse
+from carms.lab.cli.toy import Toy
 from carms.lab.report.paper import printed
 from carms.lab.runs.settings import Settings
 
@@ -175,12 +176,23 @@ def test_a_run_that_is_not_there(tmp_path):
         assert "Traceback" not in done.stderr
 
 
-def test_an_error_of_the_disk_has_words_and_no_number(tmp_path):
-    (tmp_path / "run").write_text("")
-    done = carms("report", tmp_path / "run", "--out", tmp_path / "page.html", check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("carms: ")
-    assert "Errno" not in done.stderr
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (PermissionError(13, "Permission denied", "a file"), "Permission denied: a file"),
+        (OSError(28, "cannot write a file: No space left"), "cannot write a file: No space left"),
+        (OSError("something else"), "something else"),
+    ],
+)
+def test_an_error_of_the_system_has_words_and_no_number(monkeypatch, capsys, error, text):
+    def fail(self, console):
+        raise error
+
+    monkeypatch.setattr(Toy, "run", fail)
+    monkeypatch.setattr(sys, "argv", ["carms", "toy"])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert capsys.readouterr().err == f"carms: {text}\n"
 
 
 def test_plot_without_a_directory_asks_for_one():

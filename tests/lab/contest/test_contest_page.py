@@ -158,7 +158,7 @@ def test_what_is_missing_is_listed(made_up_tasks, tmp_path):
         running.add_result(tmp_path / "made-up.csv", TASK, result)
     found = contest.read_contest(tmp_path)
     assert found.missing() == [
-        "made-up: 12 trials, and final runs after them",
+        "made-up: 12 trials, and final runs after all trials",
         "lower: it was not run",
     ]
 
@@ -215,7 +215,7 @@ def test_a_page_of_trials_alone_compares_nothing(made_up_tasks, tmp_path):
     assert "All tasks" not in text
     assert "page.png" not in text
     assert "## made-up" not in text
-    assert "- made-up: 23 trials, and final runs after them\n" in text
+    assert "- made-up: 23 trials, and final runs after all trials\n" in text
 
 
 def test_an_estimator_has_one_colour_in_all_panels():

@@ -106,19 +106,24 @@ def check_graph(maker: object, logits: Tensor, z: Tensor | None) -> None:
         )
 
 
-def changes(logits: Tensor) -> int:
-    """The number of times that a tensor was changed in place; 0 where torch does not count."""
-    counted = not (
+def changes(logits: Tensor) -> int | None:
+    """The number of times that a tensor was changed in place; None where torch does not count, or
+    counts the changes of a larger tensor of which this one is a part.
+    """
+    if (
         torch.compiler.is_compiling()
         or logits.is_inference()
         or torch._C._functorch.is_functorch_wrapped_tensor(logits)
-    )
-    return logits._version if counted else 0
+        or (logits._base is not None and logits._base.numel() > logits.numel())
+    ):
+        return None
+    return logits._version
 
 
-def check_unchanged(logits: Tensor, before: int) -> None:
+def check_unchanged(logits: Tensor, before: int | None) -> None:
     """Raise if logits were changed in place since samples were drawn from them."""
-    if changes(logits) != before:
+    now = changes(logits)
+    if now is not None and before is not None and now != before:
         raise ValueError(
             "the logits were changed in place since the samples were drawn from them, as by a step "
             "of an optimiser: sample again, or sample from logits.clone()"

@@ -141,6 +141,12 @@ def _complain(text: str) -> NoReturn:
     sys.exit(1)
 
 
+def _without_number(error: OSError) -> str:
+    """The text of an error of the system; our own errors name the file in their text."""
+    text = error.strerror or str(error)
+    return f"{text}: {error.filename}" if error.filename else text
+
+
 def _escape_unprintable() -> None:
     """Let the output show characters that it cannot encode as escapes, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
@@ -184,7 +190,6 @@ def main() -> None:
     except MissingData as error:
         _complain(str(error))
     except OSError as error:
-        # An error of our own has no file name, which its text has already.
-        _complain(printable(str(error) if error.filename else error.strerror or str(error)))
+        _complain(printable(_without_number(error)))
     except (ImportError, ValueError, TypeError, FloatingPointError) as error:
         _complain(printable(str(error)))

@@ -95,8 +95,11 @@ class Contest:
             if not self.results[name]:
                 lines.append(f"{name}: it was not run")
             elif missing := missing_runs(task, self.results[name]):
-                trials = missing[0].kind == "trial"
-                what = "trials, and final runs after them" if trials else "final runs"
+                plural = "s" if len(missing) > 1 else ""
+                if missing[0].kind == "trial":
+                    what = f"trial{plural}, and final runs after all trials"
+                else:
+                    what = f"final run{plural}"
                 lines.append(f"{name}: {len(missing)} {what}")
         return lines or ["nothing"]
 

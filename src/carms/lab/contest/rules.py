@@ -41,6 +41,6 @@ RULES = {
     "its place is not comparable.",
     "Score": "Mean and standard deviation over seeds.",
     "Versions": "A result is kept when the program changes. An estimator that draws its random "
-    "numbers in another order since then has other scores with the same seeds. Delete its lines, "
-    "and the command trains it anew.",
+    "numbers in another order since then has other scores with the same seeds, and one that became "
+    "faster has another time. Delete its lines, and the command trains it anew.",
 }
