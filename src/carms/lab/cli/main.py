@@ -8,7 +8,8 @@ import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -72,21 +73,32 @@ def parse(arguments: Sequence[str]) -> Any:
     if first not in COMMANDS:
         _refuse(first)
     _refuse_empty(arguments)
-    _widen()
     command = COMMANDS[first]
-    return tyro.cli(
-        command,
-        prog=f"carms {first}",
-        description=_wrapped(_description(command)),
-        args=arguments[1:],
-        config=(tyro.conf.DisallowNone,),
-    )
+    with _widened():
+        return tyro.cli(
+            command,
+            prog=f"carms {first}",
+            description=_wrapped(_description(command)),
+            args=arguments[1:],
+            config=(tyro.conf.DisallowNone,),
+        )
 
 
-def _widen() -> None:
-    """Make a very narrow terminal wider for tyro, which never ends its help in a few columns."""
+@contextmanager
+def _widened() -> Iterator[None]:
+    """Let tyro take a very narrow terminal for a wider one: its help never ends in a few columns,
+    and cannot be read in twenty.
+    """
+    before = os.environ.get("COLUMNS")
     if shutil.get_terminal_size().columns < LEAST_COLUMNS:
         os.environ["COLUMNS"] = str(LEAST_COLUMNS)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("COLUMNS", None)
+        else:
+            os.environ["COLUMNS"] = before
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:
