@@ -8,6 +8,13 @@ from carms.sequences import causal_lm, rollouts
 
 PROMPTS = torch.tensor([[1, 5, 9], [0, 0, 7]])
 MASK = torch.tensor([[1, 1, 1], [0, 0, 1]])
+SIZES = {
+    "vocab_size": 11,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
 
 
 class Recorder:
@@ -75,11 +82,7 @@ def model(request):
 def bamba(transformers):
     """It counts from zero in every call if it is not told where its tokens are."""
     config = transformers.BambaConfig(
-        vocab_size=11,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+        **SIZES,
         num_key_value_heads=2,
         mamba_n_heads=8,
         mamba_d_head=8,
@@ -94,11 +97,7 @@ def bamba(transformers):
 def minimax(transformers):
     """The first layer of its cache is empty."""
     config = transformers.MiniMaxConfig(
-        vocab_size=11,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+        **SIZES,
         num_key_value_heads=2,
         layer_types=["linear_attention", "full_attention"],
         block_size=4,
@@ -110,11 +109,7 @@ def minimax(transformers):
 def roberta(transformers):
     """Its positions do not count from zero."""
     config = transformers.RobertaConfig(
-        vocab_size=11,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+        **SIZES,
         max_position_embeddings=40,
         is_decoder=True,
         pad_token_id=10,
