@@ -237,13 +237,28 @@ def test_gradient_checkpointing_is_refused_where_it_keeps_no_cache(model):
             layer.p = 0.0
     model.gradient_checkpointing_enable()
     assert rollouts(causal_lm(model), PROMPTS, 2, 3).tokens.shape == (2, 2, 3)
-    with pytest.raises(ValueError, match=r"empty cache .*call model.eval\(\)"):
+    with pytest.raises(ValueError, match=r"no cache .*call model.eval\(\)"):
         rollouts(causal_lm(model.train()), PROMPTS, 2, 3)
+
+
+def test_only_the_last_logits_of_a_prompt_are_computed(model):
+    shapes = []
+    model.lm_head.register_forward_hook(lambda layer, given, out: shapes.append(out.shape))
+    rollouts(causal_lm(model), PROMPTS, 2, 3)
+    assert shapes == [(4, 1, 11)] * 3
+
+
+def test_a_model_whose_state_is_no_cache_is_refused():
+    transformers = pytest.importorskip("transformers", reason="the extra carms[transformers]")
+    config = transformers.MambaConfig(vocab_size=11, hidden_size=16, num_hidden_layers=1)
+    model = transformers.MambaForCausalLM(config).eval()
+    with pytest.raises(ValueError, match=r"no cache .*Mamba's, needs a step of its own"):
+        rollouts(causal_lm(model), PROMPTS, 2, 3)
 
 
 def test_a_model_that_returns_no_cache():
     def model(input_ids, past_key_values, use_cache):
         return SimpleNamespace(logits=torch.zeros(*input_ids.shape, 11), past_key_values=None)
 
-    with pytest.raises(ValueError, match="empty cache"):
+    with pytest.raises(ValueError, match="no cache"):
         rollouts(causal_lm(model), PROMPTS, 2, 3)

@@ -1,7 +1,7 @@
 """Causal language models of ``transformers`` as the step of a rollout."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -28,12 +28,15 @@ def causal_lm(
         model: called as ``model(input_ids=..., past_key_values=..., use_cache=True)``, with
             ``.logits`` and ``.past_key_values`` in what it returns, such as an
             ``AutoModelForCausalLM``. Give the model itself, since a wrapper hides its arguments: it
-            is told ``position_ids`` if it takes them.
+            is told ``position_ids``, and that the last logits suffice (``logits_to_keep``), if it
+            takes them.
         attention_mask: ``[P, t0]``, 0 where a prompt was filled up; on the left, since tokens are
             added on the right. None if the prompts have one length.
     """
     check_function("model", model)
     takes_positions = _takes_positions(model)
+    # Those of all tokens of a prompt would be as large as its length times the vocabulary.
+    kept = {"logits_to_keep": 1} if "logits_to_keep" in _parameters(model) else {}
     if attention_mask is not None:
         if not isinstance(attention_mask, Tensor):
             raise TypeError(f"attention_mask must be a tensor, got {attention_mask!r}")
@@ -68,11 +71,23 @@ def causal_lm(
             given = torch.arange(seen, tokens.shape[1], device=tokens.device)
             places = {"position_ids": given.expand(len(tokens), -1)}
         out = model(
-            input_ids=tokens[:, seen:].contiguous(), past_key_values=past, use_cache=True, **places
+            input_ids=tokens[:, seen:].contiguous(),
+            past_key_values=past,
+            use_cache=True,
+            **kept,
+            **places,
         )
-        return out.logits[:, -1], (tokens.shape[1], out.past_key_values)
+        # Models without attention have a state of another name.
+        past = getattr(out, "past_key_values", None)
+        return out.logits[:, -1], (tokens.shape[1], past)
 
     return step
+
+
+def _parameters(model: Callable[..., Any]) -> Collection[str]:
+    """Names of the arguments that the model takes."""
+    called = model.forward if isinstance(model, nn.Module) else model
+    return inspect.signature(called).parameters
 
 
 def _takes_positions(model: Callable[..., Any]) -> bool:
@@ -80,10 +95,9 @@ def _takes_positions(model: Callable[..., Any]) -> bool:
 
     Those of RoBERTa and its relatives count from elsewhere, which they know themselves.
     """
-    if not isinstance(model, nn.Module):
-        return "position_ids" in inspect.signature(model).parameters
-    own = any(hasattr(layer, "create_position_ids_from_input_ids") for layer in model.modules())
-    return not own and "position_ids" in inspect.signature(model.forward).parameters
+    layers = model.modules() if isinstance(model, nn.Module) else ()
+    own = any(hasattr(layer, "create_position_ids_from_input_ids") for layer in layers)
+    return not own and "position_ids" in _parameters(model)
 
 
 def _masks(attention_mask: Tensor, tokens: Tensor, seen: int) -> dict[str, Tensor]:
@@ -124,8 +138,9 @@ def _check_cache(past: Any) -> None:
     """Raise if the model kept nothing of its tokens: it would see the next one alone."""
     if _is_empty(past):
         raise ValueError(
-            "the model returned an empty cache (past_key_values), as with gradient checkpointing "
-            "in train() mode: call model.eval() first"
+            "the model returned no cache (past_key_values), or an empty one. With gradient "
+            "checkpointing in train() mode, call model.eval() first; a model whose state has "
+            "another name, such as Mamba's, needs a step of its own"
         )
 
 
