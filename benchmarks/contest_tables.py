@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pages import put_table
 
+from carms.estimators import find
 from carms.lab.contest.contest import read_contest
 from carms.lab.contest.plan import missing_runs
 from carms.lab.contest.standings import Place, Standing
@@ -47,7 +48,7 @@ def table(standings: dict[str, dict[str, Standing]]) -> list[list[str]]:
     A cell has the lead at equal steps, and then the one at equal time.
     """
     header = ["lead over `loorf` in training: at equal steps; at equal time"]
-    rows = [[f"`{name}`"] for name in ESTIMATORS]
+    rows = [[f"`{name}`{'' if find(name).unbiased else ', biased'}"] for name in ESTIMATORS]
     for task in reversed(TASKS.values()):
         if task.choices != "categories" or task.name not in standings:
             continue

@@ -29,7 +29,7 @@ class MadeUp(TaskLearner):
 
 
 def entries():
-    taking_part = [Entry(name, 4, 4) for name in SLOPES]
+    taking_part = [Entry(name, 4, 4, unbiased=name != "good") for name in SLOPES]
     return [*taking_part, Entry("absent", reason="it is not for this")]
 
 

@@ -13,7 +13,7 @@ from written_runs import write_run
 from carms.lab.cli import contest as command
 from carms.lab.cli.report import Report
 from carms.lab.cli.sweep import Sweep
-from carms.lab.contest import contest, running
+from carms.lab.contest import contest, picture, running
 from carms.lab.contest.machine import noted_machines
 from carms.lab.contest.picture import SPARE, inks_of_panels
 from carms.lab.contest.results import Result, Run, read_results
@@ -140,6 +140,22 @@ def test_nothing_is_said_of_winners_with_few_seeds(made_up_tasks, tmp_path):
     assert found.winners() == ["made-up, reference loorf: too few seeds yet"]
     sheet, _ = found.sheets(TASK)
     assert "too few seeds" in {field.text for row in sheet.rows for field in row}
+
+
+def test_bias_is_shown(made_up_tasks, tmp_path, monkeypatch):
+    results = made_up_results(SCORES, dict.fromkeys(SCORES, 6.0))
+    for result in results.values():
+        running.add_result(tmp_path / "made-up.csv", TASK, result)
+    found = contest.read_contest(tmp_path)
+    line = "at equal time none (biased: good); at equal steps none (biased: good)"
+    assert found.winners() == [f"made-up, reference loorf: {line}"]
+    for sheet in (*found.summaries(), *found.sheets(TASK)):
+        assert sheet.headings[:2] == ["estimator", "bias"]
+        marks = {row[0].text: row[1].text for row in sheet.rows}
+        assert marks == {"loorf": "", "good": "biased", "bad": "", "lost": ""}
+    # An unbiased one has a colour, however many biased ones are better.
+    monkeypatch.setattr(picture, "COLOURED", 1)
+    assert picture.coloured_names(TASK, found.standings["made-up"]) == ["loorf", "good", "bad"]
 
 
 def test_files_that_only_have_the_name_of_results_are_no_contest(made_up_tasks, tmp_path):

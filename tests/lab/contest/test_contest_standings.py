@@ -61,10 +61,10 @@ def test_an_entry_that_was_not_judged_in_time_is_last_and_has_not_failed(failing
     assert (good.at_time.rank.place, good.at_steps.rank.place) == (3, 1)
     at_time, _ = task_sheets(TASK, found)
     row = row_of("good", at_time)
-    assert row[2:6] == ["-", "not judged in time", "-", "not judged in time"]
+    assert row[3:7] == ["-", "not judged in time", "-", "not judged in time"]
     summary = summary_sheet([TASK], {TASK.name: found}, "at_time")
-    assert summary.headings[4] == "no score"
-    assert row_of("good", summary)[1:5] == ["0", "0", "0", "1"]
+    assert summary.headings[5] == "no score"
+    assert row_of("good", summary)[2:6] == ["0", "0", "0", "1"]
 
 
 def test_an_entry_that_fails_later_has_no_score_at_equal_time_either():
@@ -85,7 +85,7 @@ def test_an_entry_whose_trials_are_not_over_has_not_failed():
     trial = Run("trial", "good", 1.0, 1000)
     results[trial] = Result(trial, 1.0, (), "diverged: at step 1")
     _, at_steps = task_sheets(TASK, make_standings(TASK, results))
-    assert row_of("good", at_steps)[3:] == ["0", "-", "-", "-", "-"]
+    assert row_of("good", at_steps)[4:] == ["0", "-", "-", "-", "-"]
 
 
 @pytest.mark.parametrize("kind", ["trial", "final"])
@@ -102,7 +102,7 @@ def test_an_entry_that_always_fails_is_last_and_counted(kind):
     for moment, place in (("at_time", bad.at_time), ("at_steps", bad.at_steps)):
         assert place.rank.place == 3  # shared with the one that fails with some seeds
         sheet = summary_sheet([TASK], {TASK.name: found}, moment)
-        assert row_of("bad", sheet)[1:5] == ["0", "0", "0", "1"]
+        assert row_of("bad", sheet)[2:6] == ["0", "0", "0", "1"]
 
 
 def test_ranks_have_failures_last(standings):
@@ -160,7 +160,7 @@ def test_a_rate_at_the_end_of_those_tried_is_marked():
     task = replace(TASK, rates=(1.0, 2.0))
     results = {run: each for run, each in made_up_results(SCORES, SECONDS).items() if run.rate < 3}
     _, at_steps = task_sheets(task, make_standings(task, results))
-    assert at_steps.rows[0][2].text == "2 (highest)"
+    assert at_steps.rows[0][3].text == "2 (highest)"
 
 
 def test_without_the_reference_nothing_is_compared():
@@ -179,17 +179,17 @@ def test_the_table_of_a_task_says_what_is_known(standings):
         {row[0].text: [field.text for field in row] for row in sheet.rows}
         for sheet in task_sheets(TASK, [*standings.values()])
     )
-    assert rows["good"][4:8] == ["5.5 ± 1.9", "+2 (+2 to +2)", "better", "1 (1 to 2)"]
-    assert rows["loorf"][6] == "reference"
-    assert rows["lost"][3:7] == ["6, 1 failed", "failed", "-", "failed"]
-    assert at_time["good"][1:4] == ["3.00", "1.00", "3.5 ± 1.9"]
-    assert at_time["good"][4:6] == ["+0 (+0 to +0)", "not distinguishable"]
+    assert rows["good"][5:9] == ["5.5 ± 1.9", "+2 (+2 to +2)", "better", "1 (1 to 2)"]
+    assert rows["loorf"][7] == "reference"
+    assert rows["lost"][4:8] == ["6, 1 failed", "failed", "-", "failed"]
+    assert at_time["good"][2:5] == ["3.00", "1.00", "3.5 ± 1.9"]
+    assert at_time["good"][5:7] == ["+0 (+0 to +0)", "not distinguishable"]
     assert [*rows] == ["good", "loorf", "bad", "lost"]
 
 
 def test_the_summary_counts_verdicts(standings):
     sheet = summary_sheet([TASK], {TASK.name: [*standings.values()]}, "at_steps")
-    rows = {row[0].text: [field.text for field in row[1:]] for row in sheet.rows}
+    rows = {row[0].text: [field.text for field in row[2:]] for row in sheet.rows}
     assert rows["good"] == ["1", "0", "0", "0", "1 (1 to 2)"]
     assert rows["bad"][:4] == ["0", "0", "1", "0"]
     assert rows["lost"][:4] == ["0", "0", "0", "1"]

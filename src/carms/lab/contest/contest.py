@@ -9,7 +9,7 @@ from carms.lab.contest.plan import missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, are_results, read_results, results_path
 from carms.lab.contest.standings import Standing, make_standings
 from carms.lab.contest.tables import summary_sheet, task_sheets
-from carms.lab.contest.task import Task
+from carms.lab.contest.task import Entry, Task
 from carms.lab.contest.tasks import TASKS
 from carms.lab.report.sheets import Sheet
 
@@ -45,12 +45,12 @@ class Contest:
             if all(each.at_steps.rank is None for each in standings):
                 lines.append(f"{task.name}, reference {task.reference}: too few seeds yet")
                 continue
-            found = {
-                "equal time": [each.entry.name for each in standings if each.at_time.wins],
-                "equal steps": [each.entry.name for each in standings if each.at_steps.wins],
-            }
-            told = [f"at {when} {', '.join(names) or 'none'}" for when, names in found.items()]
-            lines.append(f"{task.name}, reference {task.reference}: {'; '.join(told)}")
+            time = _named([each.entry for each in standings if each.at_time.wins])
+            steps = _named([each.entry for each in standings if each.at_steps.wins])
+            lines.append(
+                f"{task.name}, reference {task.reference}: at equal time {time}; at equal steps "
+                f"{steps}"
+            )
         return lines
 
     def summaries(self) -> list[Sheet]:
@@ -113,6 +113,13 @@ class Contest:
             if others := self.left_out[name]:
                 lines.append(f"{name}: {others} runs of other estimators, rates or seeds, left out")
         return lines
+
+
+def _named(entries: Sequence[Entry]) -> str:
+    """Names of unbiased entries, and then of biased ones."""
+    unbiased = ", ".join(entry.name for entry in entries if entry.unbiased) or "none"
+    biased = ", ".join(entry.name for entry in entries if not entry.unbiased)
+    return f"{unbiased} (biased: {biased})" if biased else unbiased
 
 
 def is_contest(folder: Path) -> bool:

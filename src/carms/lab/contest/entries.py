@@ -55,7 +55,7 @@ def _entry(name: str, shape: tuple[int, int], budget: int, differentiable: bool)
             reason=f"a gradient takes at least {evaluations:.3g} evaluations, and the budget is "
             f"{budget}",
         )
-    return Entry(name, samples, evaluations)
+    return Entry(name, samples, evaluations, unbiased=kind.unbiased)
 
 
 def _evaluations(estimator: Estimator, shape: tuple[int, int]) -> float:

@@ -69,7 +69,7 @@ def _entry(name: str) -> Entry:
         draw = made.sample(torch.zeros(PIXELS))
     except ValueError as error:
         return Entry(name, reason=str(error))
-    return Entry(name, SAMPLES, len(draw.items))
+    return Entry(name, SAMPLES, len(draw.items), unbiased=made.unbiased)
 
 
 def _start(entry: Entry, rate: float, seed: int) -> TaskLearner:

@@ -7,6 +7,7 @@ from string import Template
 
 import carms
 from carms.lab.contest.contest import Contest
+from carms.lab.contest.picture import PICTURE
 from carms.lab.contest.rules import RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.assets import read_asset, script_policy
@@ -40,7 +41,7 @@ $winners<div class="sheets">
 $summaries
 </div>
 <h2>Score against time</h2>
-<img src="data:image/png;base64,$picture" alt="Score against processor time" style="width: 100%">
+<img src="data:image/png;base64,$picture" alt="$caption" style="width: 100%">
 $tasks$lists
 </main>
 <footer>carms $version, made by <code>$command</code></footer>
@@ -73,6 +74,7 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         winners=_list("h2", "Better than the reference", contest.winners()),
         summaries="".join(map(to_html, contest.summaries())),
         picture=b64encode(picture).decode(),
+        caption=escape(PICTURE),
         tasks="".join(_section(contest, task) for task in contest.begun),
         lists="".join(_list("h2", title, lines) for title, lines in lists.items()),
         version=escape(carms.__version__),

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from carms.lab.contest.contest import Contest
+from carms.lab.contest.picture import PICTURE
 from carms.lab.contest.rules import RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.sheets import escape_markdown, to_markdown
@@ -31,7 +32,7 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
         f"    {shlex.join(['carms', 'sweep', 'contest', '--out', str(contest.folder)])}\n"
         f"    {command}\n",
         *map(to_markdown, contest.summaries()),
-        f"![Score against processor time, a panel for each task]({address})\n" if picture else "",
+        f"![{PICTURE}]({address})\n" if picture else "",
         *[_section(contest, task) for task in contest.begun],
         "## What is missing\n",
         _listed(contest.missing()),

@@ -11,10 +11,14 @@ from carms.lab.contest.standings import Standing, curve
 from carms.lab.contest.task import Task
 from carms.lab.figures.colours import colour
 
-__all__ = ["draw_contest", "inks_of_panels"]
+__all__ = ["PICTURE", "coloured_names", "draw_contest", "inks_of_panels"]
+
+PICTURE = "Score against processor time, a panel for each task; biased estimators are dashed"
+"""What the picture shows."""
 
 COLUMNS = 3
-# Number of entries that have a colour in a panel beside the reference: the best at equal time.
+# Number of entries that have a colour in a panel beside the reference: the best at equal time; one
+# more, if no unbiased one is among them.
 COLOURED = 5
 BLACK, GREY = "#000000", "#C4C4C4"
 # Colours that can be told apart, for entries whose own is taken in one of their panels.
@@ -31,7 +35,7 @@ def draw_contest(tasks: Sequence[Task], standings: Mapping[str, Sequence[Standin
     panels = figure.subplots(rows, COLUMNS, squeeze=False)
     for axes in panels.flat[len(tasks) :]:
         axes.set_visible(False)
-    coloured = [_coloured_names(task, standings[task.name]) for task in tasks]
+    coloured = [coloured_names(task, standings[task.name]) for task in tasks]
     inks = inks_of_panels(coloured)
     for axes, task, names in zip(panels.flat, tasks, coloured, strict=False):
         _draw_panel(axes, task, standings[task.name], {name: inks[name] for name in names})
@@ -59,26 +63,34 @@ def inks_of_panels(panels: Sequence[Sequence[str]]) -> dict[str, str]:
     return inks
 
 
-def _coloured_names(task: Task, standings: Sequence[Standing]) -> list[str]:
-    """The reference, and the best at equal time."""
+def coloured_names(task: Task, standings: Sequence[Standing]) -> list[str]:
+    """The reference, the best at equal time, and the best that is unbiased."""
     places = {
-        each.entry.name: each.at_time.rank.place
+        each.entry: each.at_time.rank.place
         for each in standings
         if each.at_time.rank and each.entry.name != task.reference
     }
-    return [task.reference, *sorted(places, key=places.__getitem__)[:COLOURED]]
+    ordered = sorted(places, key=places.__getitem__)
+    best = ordered[:COLOURED]
+    if not any(entry.unbiased for entry in best):
+        best += [entry for entry in ordered if entry.unbiased][:1]
+    return [task.reference, *(entry.name for entry in best)]
 
 
 def _draw_panel(
     axes: Axes, task: Task, standings: Sequence[Standing], inks: Mapping[str, str]
 ) -> None:
-    """Draw all entries: those that have an ink above the others, which are grey."""
+    """Draw all entries: those that have an ink above the others, which are grey. Biased ones are
+    dashed.
+    """
+    biased = {each.entry.name for each in standings if not each.entry.unbiased}
     curves = {each.entry.name: curve(task, each) for each in standings}
     curves = {name: points for name, points in curves.items() if points}
     for name, points in curves.items():
         seconds, scores = zip(*points, strict=True)
         if name in inks:
-            axes.plot(seconds, scores, color=inks[name], lw=1.6, label=name, zorder=3)
+            style = (0, (4, 1.5)) if name in biased else "-"
+            axes.plot(seconds, scores, color=inks[name], lw=1.6, ls=style, label=name, zorder=3)
         else:
             axes.plot(seconds, scores, color=GREY, lw=0.8)
     if task.reference in curves:

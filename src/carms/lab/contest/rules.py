@@ -9,7 +9,8 @@ RULES = {
     "Entries": "Every registered estimator with its default options, and with the most samples "
     "whose evaluations of f for a gradient stay within the budget of the task. If even the fewest "
     f"samples need more, it takes part with up to {OVERDRAFT} times the budget, but is compared at "
-    "equal time only.",
+    "equal time only. If the mean of its gradient is not the gradient, it is marked as biased, and "
+    "dashed in the picture.",
     "Rates": "Each entry has the best of three rates of Adam, by the mean over trial runs with "
     "other seeds of the best validation score of a run. A rate that fails in a trial is out. A "
     "rate at an end of the three is marked: a better one may lie beyond. The score of a trial is "

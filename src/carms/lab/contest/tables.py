@@ -8,12 +8,14 @@ from typing import Literal
 
 from carms.lab.contest.standings import Place, Standing
 from carms.lab.contest.statistics import LEAST_SEEDS, Rank
-from carms.lab.contest.task import Task
+from carms.lab.contest.task import Entry, Task
 from carms.lab.report.sheets import Field, Sheet, number_field
 
 __all__ = ["summary_sheet", "task_sheets"]
 
 _NOTHING = Field("-")
+# Headings of the fields of `_name`.
+_NAME = ("estimator", "bias")
 Moment = Literal["at_steps", "at_time"]
 
 
@@ -25,7 +27,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     ordered = sorted(standings, key=_order)
     at_time = [
         [
-            _name(each),
+            *_name(each.entry),
             number_field(each.time, ".2f", "-"),
             number_field(each.judged_at, ".2f", "-"),
             *_place_fields(each.at_time, task, each),
@@ -34,7 +36,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     ]
     at_steps = [
         [
-            _name(each),
+            *_name(each.entry),
             number_field(each.entry.evaluations, ".3g"),
             _rate(each, task),
             _seeds(each),
@@ -44,8 +46,8 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     ]
     times, settings = ["time", "judged at"], ["evaluations", "rate", "seeds"]
     return [
-        Sheet(f"{task.title}: equal time", ["estimator", *times, *places], at_time, note),
-        Sheet(f"{task.title}: equal steps", ["estimator", *settings, *places], at_steps, note),
+        Sheet(f"{task.title}: equal time", [*_NAME, *times, *places], at_time, note),
+        Sheet(f"{task.title}: equal steps", [*_NAME, *settings, *places], at_steps, note),
     ]
 
 
@@ -53,11 +55,13 @@ def summary_sheet(
     tasks: Sequence[Task], standings: Mapping[str, Sequence[Standing]], moment: Moment
 ) -> Sheet:
     """Verdicts and ranks of every estimator over all tasks that have a comparison."""
+    entries: dict[str, Entry] = {}
     places: dict[str, dict[str, Place]] = defaultdict(dict)
     for task in tasks:
         for each in standings[task.name]:
             place: Place = getattr(each, moment)
             if place.rank is not None:
+                entries[each.entry.name] = each.entry
                 places[each.entry.name][task.name] = place
     compared = [task for task in tasks if any(task.name in found for found in places.values())]
     rows = []
@@ -69,9 +73,9 @@ def summary_sheet(
             for word in ("better", "not distinguishable", "worse", "no score")
         ]
         ranks = [_rank(found[task.name]) if task.name in found else _NOTHING for task in compared]
-        rows.append([Field(name, name), *counts, *ranks])
+        rows.append([*_name(entries[name]), *counts, *ranks])
     titles = {"at_steps": "equal steps", "at_time": "equal time"}
-    headings = ["estimator", "better", "not distinguishable", "worse", "no score"]
+    headings = [*_NAME, "better", "not distinguishable", "worse", "no score"]
     headings += [f"rank: {task.name}" for task in compared]
     return Sheet(f"All tasks with categorical variables at {titles[moment]}", headings, rows)
 
@@ -118,8 +122,9 @@ def _seeds(standing: Standing) -> Field:
     return Field(f"{total}, {failed} failed" if failed else str(total), total, number=True)
 
 
-def _name(standing: Standing) -> Field:
-    return Field(standing.entry.name, standing.entry.name)
+def _name(entry: Entry) -> list[Field]:
+    bias = "" if entry.unbiased else "biased"
+    return [Field(entry.name, entry.name), Field(bias, bias)]
 
 
 def _place_fields(place: Place, task: Task, standing: Standing) -> list[Field]:

@@ -48,12 +48,14 @@ class Entry:
         samples: number of samples of a gradient.
         evaluations: number of evaluations of ``f`` for a gradient; a mean if it is random.
         reason: why it cannot take part; empty if it can.
+        unbiased: whether the mean of its gradient is the gradient.
     """
 
     name: str
     samples: int = 0
     evaluations: float = 0.0
     reason: str = ""
+    unbiased: bool = True
 
 
 @dataclass(frozen=True)
