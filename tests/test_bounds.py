@@ -115,6 +115,18 @@ def test_bits_and_indices():
     assert torch.equal(by_index, by_z)
 
 
+def test_logits_that_are_changed_on_the_way():
+    logits = torch.zeros(4, 3, requires_grad=True)
+
+    def changing(z):
+        with torch.no_grad():
+            logits.add_(1)
+        return z[..., 0].sum(-1)
+
+    with pytest.raises(ValueError, match="changed in place"):
+        carms.importance_bound(changing, logits, samples=4)
+
+
 def test_no_grad():
     with torch.no_grad():
         assert not carms.importance_bound(

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import check_choice, check_flag, whole_number
-from carms.core.checks.samples import check_values
+from carms.core.checks.samples import check_unchanged, check_values
 from carms.core.checks.tensors import check_function, check_memory
+from carms.core.derivatives import differentiated
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.surrogate import put_scores
-from carms.core.variables import Distribution, Variables
+from carms.core.variables import Distribution
 from carms.estimators.base import Objective, evaluate
 from carms.estimators.reinforce import Reinforce
 
@@ -64,16 +65,16 @@ def importance_bound(
     least = 1 if estimator == "reinforce" else 2
     if samples < least:
         raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")
-    if estimator != "reinforce":
-        given = Variables.of(logits).logits
-        shape = (samples, samples, *given.shape[:-2])
-        check_memory("weights of pairs of samples", shape, 16, given.device)
     draw = Reinforce(samples).sample(logits, generator)
-    values = check_values(evaluate(log_weight, draw, one_hot), draw.drawn)
-    bound = values.logsumexp(0) - math.log(samples)
-    if not torch.is_grad_enabled():
-        return bound
     own_logits = draw.variables.logits
+    if estimator != "reinforce":
+        shape = (samples, samples, *own_logits.shape[:-2])
+        check_memory("weights of pairs of samples", shape, 16, own_logits.device)
+    values = check_values(evaluate(log_weight, draw, one_hot), draw.drawn)
+    check_unchanged(own_logits, draw.changes)
+    bound = values.logsumexp(0) - math.log(samples)
+    if not differentiated(own_logits):
+        return bound
     with plain_numerics(own_logits):
         wide = values.detach().to(computing_dtype(values.dtype))
         gain = wide.logsumexp(0) - math.log(samples) - _baselines(wide, estimator)

@@ -10,9 +10,15 @@ from torch import Tensor
 
 from carms.core.checks.options import check_flag
 from carms.core.checks.samples import check_unchanged, check_values
+from carms.core.derivatives import differentiated
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.means import less_mean
-from carms.core.surrogate import put_scores, tied, with_gradient_of
+from carms.core.surrogate import (
+    first_derivative_only,
+    put_scores,
+    tied,
+    with_gradient_of,
+)
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators import Estimator, Name, available, find
 from carms.estimators.base import Draw
@@ -111,7 +117,7 @@ class Paths:
         values = check_values(values, self._layers[0].drawn)
         self._finished = True
         value = values.mean(0)
-        if not torch.is_grad_enabled():
+        if not any(differentiated(draw.variables.logits) for draw in self._layers):
             return value
         fixed = values.detach()
         for draw in self._layers:
@@ -121,7 +127,7 @@ class Paths:
                 term = self._estimator.surrogate(draw, fixed)
             else:
                 term = self._leave_one_out(draw, fixed)
-            value = with_gradient_of(value, term)
+            value = with_gradient_of(value, first_derivative_only(term, values))
         return value
 
     def _depends_on_path(self, logits: torch.Size) -> bool:

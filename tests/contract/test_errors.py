@@ -335,6 +335,8 @@ def test_a_draw_of_another_estimator(name):
 def test_independent_over_the_batch_too():
     logits = Independent(Categorical(logits=torch.zeros(5, 3, 2)), 2)
     raises(ValueError, "got reinterpreted_batch_ndims=2", one_number, logits)
+    logits = Independent(Independent(Categorical(logits=torch.zeros(5, 3, 2)), 1), 1)
+    raises(ValueError, "got an Independent inside an Independent", one_number, logits)
 
 
 def test_logits_in_a_list_or_of_no_dimension():

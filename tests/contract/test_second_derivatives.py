@@ -109,8 +109,10 @@ def test_elsewhere_too():
     angle, logits = angle_and_logits()
     with pytest.raises(RuntimeError, match=REFUSED):
         twice(carms.importance_bound(f, logits), angle)
-    with pytest.raises(RuntimeError, match=REFUSED):
-        twice(subsets.expectation(lambda z: z[..., 0].sin(), logits[0], size=2), angle)
+    for name in ("carms", "straight-through"):
+        made = subsets.make(name, size=2, samples=4)
+        with pytest.raises(RuntimeError, match=REFUSED):
+            twice(made.expectation(lambda z: z[..., 0].sin(), logits[0]), angle)
 
     paths = carms.Paths(samples=4)
     second = paths.sample(logits).sum((-2, -1))[:, None, None] * logits

@@ -97,6 +97,15 @@ def test_relax_has_its_shapes_at_once_if_it_is_told_them():
         assert not torch.equal(old, new)
 
 
+def test_relax_without_memory():
+    class Large(torch.nn.Module):
+        def forward(self, soft):
+            raise torch.OutOfMemoryError("out of memory")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        gradient_of(carms.make("relax", network=Large()), curved, logits_of(5, 2, 3))
+
+
 def test_relax_of_other_shapes():
     estimator = carms.make("relax", samples=3, features=5)
     with pytest.raises(ValueError, match=r"the network of relax must map \[3, 5, 6\]"):

@@ -89,6 +89,12 @@ def test_drift_forgets_late_tokens_and_padding():
     )
 
 
+@pytest.mark.parametrize("shape", [(2, 1, 4), (3, 4), (2, 3, 5)])
+def test_drift_of_other_shapes(shape):
+    with pytest.raises(ValueError, match=r"reported must be one per token, .*= \[2, 3, 4\], got"):
+        drift(torch.rand(2, 3, 4), torch.rand(shape))
+
+
 def test_a_guard_against_other_weights():
     listed = MODELS["table"]()
     group = draw(listed, 50, 4)
@@ -105,8 +111,9 @@ def test_an_end_token_that_is_missing():
     group = draw(listed, 200, 4)
     below, probability = recomputed(listed, group)
     without = group.mask & (group.tokens != listed.eos)
-    with pytest.raises(ValueError, match="the end token must be among its tokens"):
-        ratios(group.tokens, below, probability, without)
+    for tokens in (group.tokens, group.tokens.to(torch.uint8)):
+        with pytest.raises(ValueError, match="the end token must be among its tokens"):
+            ratios(tokens, below, probability, without)
 
 
 def test_a_tool_that_answers_each_rollout_differently():

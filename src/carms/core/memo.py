@@ -1,8 +1,9 @@
 """A memo of tensors that depend on a few integers alone."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import chain
 from threading import Lock
 from typing import TypeVar, TypeVarTuple
 
@@ -35,6 +36,9 @@ def constant(function: Callable[[*A], T]) -> Callable[[*A], T]:
         # transform of torch.func, they would be tensors of that transform.
         with torch._C._DisableFuncTorch(), torch.inference_mode(False), torch.no_grad():
             found = function(*args)
+        # A tensor without data, as of a FakeTensorMode, is of no use to later calls.
+        if any(type(each) is not Tensor or each.is_meta for each in _tensors(found)):
+            return found
         with lock:
             remembered[args] = found
             while len(remembered) > 1 and _too_much([*remembered.values()]):
@@ -45,11 +49,12 @@ def constant(function: Callable[[*A], T]) -> Callable[[*A], T]:
 
 
 def _too_much(results: list[object]) -> bool:
-    return len(results) > RESULTS or sum(map(_bytes, results)) > BYTES
+    return len(results) > RESULTS or sum(each.nbytes for each in _tensors(results)) > BYTES
 
 
-def _bytes(result: object) -> int:
-    """Memory of the tensors in a result."""
+def _tensors(result: object) -> Iterator[Tensor]:
+    """The tensors in a result, or in a list of results."""
     if isinstance(result, Tensor):
-        return result.nbytes
-    return sum(map(_bytes, result)) if isinstance(result, tuple | list) else 0
+        yield result
+    elif isinstance(result, tuple | list):
+        yield from chain.from_iterable(map(_tensors, result))

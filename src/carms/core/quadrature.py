@@ -30,10 +30,9 @@ def gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
         >>> round(float((weights * nodes**9).sum()), 12)
         0.1
     """
-    k = torch.arange(1, count, dtype=torch.float64)
-    nodes, weights = _gauss_rule(
-        torch.zeros(count, dtype=torch.float64), k / (4 * k * k - 1).sqrt(), 2.0
-    )
+    k = torch.arange(1, count, dtype=torch.float64, device="cpu")
+    diagonal = torch.zeros(count, dtype=torch.float64, device="cpu")
+    nodes, weights = _gauss_rule(diagonal, k / (4 * k * k - 1).sqrt(), 2.0)
     return (nodes + 1) / 2, weights / 2
 
 
@@ -46,5 +45,5 @@ def gauss_laguerre(count: int) -> tuple[Tensor, Tensor]:
         >>> round(float((weights * nodes**3).sum()), 9)
         24.0
     """
-    k = torch.arange(count, dtype=torch.float64)
+    k = torch.arange(count, dtype=torch.float64, device="cpu")
     return _gauss_rule(2 * k + 2, (k[1:] * (k[1:] + 1)).sqrt(), 1.0)

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 
+from carms.core.derivatives import has_tangent
 from carms.core.dtypes import computing_dtype
 from carms.core.softmax import log_softmax
 
@@ -40,7 +40,7 @@ def put_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
 
     Nothing is put on a logit of ``-inf``, whose category does not exist.
     """
-    wide = first_derivative_only(logits.to(gradient.dtype))
+    wide = first_derivative_only(logits.to(gradient.dtype), value)
     zeros = torch.where(wide.isneginf(), 0, zeros_with_gradient_of(wide))
     return tied(value, logits) + (zeros * gradient).sum((-2, -1)).to(value.dtype)
 
@@ -57,34 +57,43 @@ def put_scores(
         weights: ``w``, ``[N, *batch, D]`` or ``[N, *batch, 1]``.
         balanced: whether the weights add up to zero over n, so that the normaliser drops out.
     """
-    wide = first_derivative_only(logits.to(computing_dtype(logits.dtype)))
+    wide = first_derivative_only(logits.to(computing_dtype(logits.dtype)), value)
     scores = wide if balanced else log_softmax(wide)
     zeros = zeros_with_gradient_of(scores.gather(-1, indices.movedim(0, -1)))
     term = (zeros * weights.movedim(0, -1).to(wide.dtype)).sum((-2, -1))
     return tied(value, logits) + term.to(value.dtype)
 
 
-def first_derivative_only(values: Tensor) -> Tensor:
+def first_derivative_only(values: Tensor, made: Tensor | None = None) -> Tensor:
     """A view of ``values`` whose gradient refuses to be differentiated again: the derivative of an
     estimated gradient does not estimate the second derivative.
+
+    Args:
+        values: what to differentiate with respect to.
+        made: what the gradient is made of, if that depends on other tensors: a derivative of the
+            gradient with respect to these is refused, too.
     """
     if torch.compiler.is_compiling():
         return values
-    if _transforms_of(values) > 1:
+    own, others = _transforms_of(values), [] if made is None else _transforms_of(made)
+    # An outer transform would differentiate the gradient that an inner one takes.
+    if len(own) > 1 or (own and min(others, default=own[0]) < own[0]):
         raise RuntimeError(_SECOND)
     view = values.view_as(values)
     if view.requires_grad:
-        view.register_hook(lambda gradient: _refuse_second(gradient, values))
+        view.register_hook(lambda gradient: _refuse_second(gradient, values, made))
     return view
 
 
 def tied(value: Tensor, logits: Tensor) -> Tensor:
     """A view of ``value`` whose gradient refuses to be differentiated with respect to the logits.
 
-    The gradient with respect to anything that ``f`` used depends on the samples, and by them on the
-    logits. Autograd does not see that, and would take the derivative for zero.
+    The gradient of a tensor that ``f`` used also depends on the logits, through the samples.
+    Autograd does not see this, and would take the derivative for zero.
     """
-    if torch.compiler.is_compiling() or not (value.requires_grad and logits.requires_grad):
+    if torch.compiler.is_compiling() or not value.requires_grad:
+        return value
+    if not (logits.requires_grad or has_tangent(logits)):
         return value
     view = value.view_as(value)
     view.register_hook(lambda gradient: _tie(gradient, logits))
@@ -92,6 +101,9 @@ def tied(value: Tensor, logits: Tensor) -> Tensor:
 
 
 def _tie(gradient: Tensor, logits: Tensor) -> Tensor:
+    if has_tangent(logits):
+        # The tangent of this gradient would be a mixed derivative.
+        raise RuntimeError(_SECOND)
     # Gradients are enabled in a backward pass with `create_graph` alone.
     if not torch.is_grad_enabled():
         return gradient
@@ -99,23 +111,26 @@ def _tie(gradient: Tensor, logits: Tensor) -> Tensor:
     return gradient + zero.to(gradient.dtype)
 
 
-def _transforms_of(values: Tensor) -> int:
-    """Number of transforms of torch.func that differentiate with respect to the values."""
-    count, functorch = 0, torch._C._functorch
+def _transforms_of(values: Tensor) -> list[int]:
+    """Levels of the transforms of torch.func that differentiate the values; outer ones are
+    smaller.
+    """
+    levels, functorch = [], torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(values):
-        count += functorch.is_gradtrackingtensor(values)
+        if functorch.is_gradtrackingtensor(values):
+            levels.append(functorch.maybe_get_level(values))
         values = functorch.get_unwrapped(values)
-    return count
+    return levels
 
 
-def _refuse_second(gradient: Tensor, values: Tensor) -> Tensor:
-    if unpack_dual(values).tangent is not None:
+def _refuse_second(gradient: Tensor, values: Tensor, made: Tensor | None) -> Tensor:
+    if has_tangent(values) or (made is not None and has_tangent(made)):
         # The tangent of this gradient would be a second derivative.
         raise RuntimeError(_SECOND)
     # Gradients are enabled in a backward pass with `create_graph` alone.
     if not torch.is_grad_enabled():
         return gradient
-    found: Tensor = _Once.apply(gradient, values)  # type: ignore[no-untyped-call]
+    found: Tensor = _Once.apply(gradient, values, made)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -125,7 +140,7 @@ class _Once(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(gradient: Tensor, values: Tensor) -> Tensor:
+    def forward(gradient: Tensor, values: Tensor, made: Tensor | None) -> Tensor:
         return gradient.view_as(gradient)
 
     @staticmethod

@@ -1,8 +1,22 @@
 """A clear error for what does not work inside the transforms of ``torch.func``."""
 
 import torch
+from torch import Tensor
 
-__all__ = ["no_transforms"]
+from carms.core.derivatives import has_tangent
+
+__all__ = ["no_forward_mode", "no_transforms"]
+
+_REFUSED = (
+    "this estimator does not work inside torch.func transforms such as grad and vmap, nor in "
+    "forward mode; use torch.autograd.grad, and make a batch dimension of what is mapped over"
+)
+
+
+def no_forward_mode(logits: Tensor) -> None:
+    """Raise if forward mode differentiates with respect to the logits."""
+    if has_tangent(logits):
+        raise RuntimeError(_REFUSED)
 
 
 class no_transforms:  # noqa: N801  named like torch.no_grad
@@ -13,10 +27,7 @@ class no_transforms:  # noqa: N801  named like torch.no_grad
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, RuntimeError) and _of_transforms(error):
-            raise RuntimeError(
-                "this estimator does not work inside torch.func transforms such as grad and vmap; "
-                "use torch.autograd.grad, and make a batch dimension of what is mapped over"
-            ) from error
+            raise RuntimeError(_REFUSED) from error
 
 
 def _of_transforms(error: RuntimeError) -> bool:

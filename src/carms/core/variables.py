@@ -123,11 +123,13 @@ def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
 
 def _inside_independent(given: "Independent[Any]") -> Group:
     """The distribution inside, whose last batch dimension is that of the D variables."""
-    if given.reinterpreted_batch_ndims != 1:
+    nested = isinstance(given.base_dist, Independent)
+    if given.reinterpreted_batch_ndims != 1 or nested:
+        got = f"reinterpreted_batch_ndims={given.reinterpreted_batch_ndims}"
         raise ValueError(
             "an Independent must have one dimension of variables, as in "
             "Independent(Categorical(logits=[*batch, D, C]), 1), got "
-            f"reinterpreted_batch_ndims={given.reinterpreted_batch_ndims}"
+            f"{'an Independent inside an Independent' if nested else got}"
         )
     inside: Group = given.base_dist
     return inside

@@ -131,7 +131,7 @@ class CarmsT(Estimator):
         if values.dtype.itemsize < 4:
             return self.surrogate(draw, values)
         check_dependence(self, values, z)
-        values = tied(values, variables.logits)
+        values, carrier = tied(values, variables.logits), first_derivative_only(carrier, values)
         # The carrier is zero, so the value does not change. Its gradient takes data to the backward
         # pass of `_OnePass`: the upstream gradient in row 0, its product with f_n - f_0 in row n.
         message = (values.detach() - values[0].detach()).to(carrier.dtype)

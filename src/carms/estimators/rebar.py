@@ -84,7 +84,7 @@ class Rebar(ControlVariate):
         hard, soft = fz.to(torch.promote_types(fz.dtype, relaxation.hard.dtype)).chunk(2)
         slopes = slope(self, soft, relaxation.soft, create_graph=self.training)
         # Also at categories that are never drawn: second derivatives there train the temperature.
-        slopes = finite_slopes(self, slopes, torch.ones((), dtype=torch.bool, device=fz.device))
+        slopes = finite_slopes(self, slopes)
         self._warn_of_jumps(hard.detach(), soft.detach(), slopes.detach())
         scale = self.scale.to(hard)
         return relaxation.gradient(hard, scale * soft, scale * slopes, self.training)

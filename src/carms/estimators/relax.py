@@ -23,7 +23,8 @@ class Relax(ControlVariate):
     ``g = 1/N sum_n (f(z) - r(s')) (z - p) + d/dlogits (r(s) - r(s'))`` with the relaxed samples s
     and s' of REBAR and a network r. It and the temperature are learned on the variance. The network
     is zero at first, which is REINFORCE without a baseline: it has to be trained to be
-    of use. Unbiased whatever it is, as long as it is continuous. N evaluations of any ``f``.
+    of use. Unbiased whatever it is, as long as it is continuous and computes every row by itself
+    (no batch normalisation). N evaluations of any ``f``.
 
     Args:
         samples: number of samples, at least 1.
@@ -93,6 +94,8 @@ class Relax(ControlVariate):
         )
         try:
             control = self.network(soft)
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             raise ValueError(f"{claim}; it says: {error}") from error
         if not isinstance(control, Tensor) or control.shape != (*expected, 1):

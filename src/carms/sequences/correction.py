@@ -89,7 +89,7 @@ def surrogate(
     _check_numbers(
         "log_probs", log_probs, [*rewards.shape], rewards, hint if counted is None else ""
     )
-    zeros = weights * zeros_with_gradient_of(first_derivative_only(log_probs))
+    zeros = weights * zeros_with_gradient_of(first_derivative_only(log_probs, rewards))
     rewards = tied(rewards, log_probs)
     if counted is not None:
         zeros, rewards = zeros.sum(-1), rewards.masked_fill(_ended(counted), 0).sum(-1)

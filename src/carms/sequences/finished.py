@@ -136,7 +136,7 @@ def ratios(
         _check_drift(drift(probability, reported, mask), tolerance)
     if copula == "independent":
         return torch.ones_like(own[..., :1]).repeat(1, 1, tokens.shape[1])
-    tokens = tokens.masked_fill(~count, -1)
+    tokens = tokens.long().masked_fill(~count, -1)
     _check_prefixes(tokens)
     check_repeatable(tokens, own)
     above = (1 - upto).clamp_min(0)
@@ -161,6 +161,8 @@ def drift(probability: Tensor, reported: Tensor, mask: Tensor | None = None) -> 
         >>> drift(torch.tensor([[[0.5, 0.20]]]), torch.tensor([[[0.5, 0.22]]]))
         tensor([[0.0100]], dtype=torch.float64)
     """
+    check_floats("probability", probability, "[P, N, length]")
+    _check_alike(probability, reported=reported, mask=mask)
     own = probability.to(precise_dtype(probability.device))
     moved = (own - reported.to(own.dtype)).abs()
     if mask is not None:
@@ -177,6 +179,10 @@ def _check_shapes(tokens: Tensor, **given: Tensor | None) -> None:
             "tokens must be [P, N, length], at least 2 rollouts of each prompt, got shape "
             f"{list(tokens.shape)}"
         )
+    _check_alike(tokens, **given)
+
+
+def _check_alike(tokens: Tensor, **given: Tensor | None) -> None:
     for name, values in given.items():
         if values is None:
             continue

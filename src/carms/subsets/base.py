@@ -11,6 +11,7 @@ from torch import Tensor
 from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import changes, check_graph, check_unchanged, check_values
 from carms.core.checks.tensors import check_floats, check_function, holds
+from carms.core.derivatives import differentiated
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.core.shown import described, shown_options
 from carms.core.surrogate import put_gradient
@@ -167,7 +168,7 @@ class ScoreFunction(SubsetEstimator):
 
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         value = self.value(draw, fz)
-        if not torch.is_grad_enabled():
+        if not differentiated(draw.logits):
             return value
         with plain_numerics(fz):
             wide = draw.logits.detach().to(precise_dtype(fz.device))

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number
 from carms.core.dtypes import computing_dtype
-from carms.core.surrogate import with_gradient_of
+from carms.core.surrogate import first_derivative_only, with_gradient_of
 from carms.estimators.families.relaxation import check_dependence
 from carms.sampling.gumbel import exponentials, perturbed
 from carms.subsets.base import Draw, SubsetEstimator, indicator
@@ -47,12 +47,15 @@ class Relaxed(SubsetEstimator):
         self.temperature = positive_number("temperature", temperature)
 
     def _sample(self, logits: Tensor, generator: torch.Generator | None) -> Draw:
-        wide = logits.to(computing_dtype(logits.dtype))
+        wide = self._differentiable(logits.to(computing_dtype(logits.dtype)))
         times = exponentials((self.samples, *wide.shape), wide.detach(), generator, precise=False)
         noisy = perturbed(wide, times)
         items = noisy.topk(self.size, -1).indices
         soft = relaxed_top_k(noisy, self.size, self.temperature)
         return Draw(self, logits, items, differentiable=self._seen(soft.to(logits.dtype), items))
+
+    def _differentiable(self, logits: Tensor) -> Tensor:
+        return logits
 
     def _seen(self, soft: Tensor, items: Tensor) -> Tensor:
         return soft
@@ -83,6 +86,10 @@ class StraightThrough(Relaxed):
     """
 
     name = "straight-through"
+
+    def _differentiable(self, logits: Tensor) -> Tensor:
+        # Subsets are given slopes, whose own derivatives mean nothing.
+        return first_derivative_only(logits)
 
     def _seen(self, soft: Tensor, items: Tensor) -> Tensor:
         return with_gradient_of(indicator(items, soft), soft)

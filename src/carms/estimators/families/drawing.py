@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carms.core.derivatives import differentiated
 from carms.core.dtypes import plain_numerics
 from carms.core.products import exact_product
 from carms.core.variables import Distribution, Variables, probabilities
@@ -32,7 +33,7 @@ class Drawing(Estimator):
     def surrogate(self, draw: Draw, fz: Tensor, terms: Tensor | None = None) -> Tensor:
         fz = self._check_values(draw, fz, terms)
         value = self.value(draw, fz if terms is None else fz.sum(-1))
-        if not torch.is_grad_enabled():
+        if not differentiated(draw.variables.logits):
             return value
         return self.with_gradient(value, draw, fz.detach(), terms)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from carms.core.checks.tensors import holds
 from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot
-from carms.core.transforms import no_transforms
+from carms.core.transforms import no_forward_mode, no_transforms
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
 from carms.sampling.independent import independent_samples
@@ -37,16 +37,18 @@ def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = Fa
     return found
 
 
-def finite_slopes(estimator: object, slopes: Tensor, possible: Tensor) -> Tensor:
+def finite_slopes(estimator: object, slopes: Tensor, possible: Tensor | None = None) -> Tensor:
     """The slopes, if all are finite but those of categories that are never drawn.
 
     Args:
-        estimator: who asks.
+        estimator: named in the error.
         slopes: ``[N, *batch, ...]``.
-        possible: ``[*batch, ...]``, False for categories of probability zero.
+        possible: ``[*batch, ...]``, False for categories of probability zero; if None, all slopes
+            count.
     """
     if holds(lambda: not math.isfinite(slopes.detach().sum())):
-        slopes = torch.where(possible, slopes, 0)
+        if possible is not None:
+            slopes = torch.where(possible, slopes, 0)
         if not slopes.isfinite().all():
             raise ValueError(
                 f"{estimator} needs finite slopes of f at its samples, got NaN or infinite ones; "
@@ -64,7 +66,8 @@ def no_slope(estimator: object) -> ValueError:
 
 
 def wants_gradient(logits: Tensor) -> bool:
-    """Whether autograd needs the gradient of the logits."""
+    """Whether autograd needs the gradient of the logits; an error in forward mode."""
+    no_forward_mode(logits)
     return torch.is_grad_enabled() and logits.requires_grad
 
 

@@ -1,0 +1,33 @@
+"""What is remembered is of use to later calls."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from carms.core.memo import constant
+from carms.core.quadrature import gauss_laguerre, gauss_legendre
+
+
+@pytest.mark.parametrize("rule", [gauss_laguerre, gauss_legendre])
+def test_rules_are_on_the_processor_whatever_the_default_device(rule):
+    with torch.device("meta"):
+        nodes, weights = rule(41)
+    assert nodes.device == weights.device == torch.device("cpu")
+
+
+def test_tensors_without_data_are_not_remembered():
+    calls = []
+
+    @constant
+    def numbers(count):
+        calls.append(count)
+        return torch.arange(count), [torch.ones(count)]
+
+    with FakeTensorMode():
+        numbers(3)
+    with torch.device("meta"):
+        numbers(3)
+    first, (second,) = numbers(3)
+    assert (first.tolist(), second.tolist()) == ([0, 1, 2], [1, 1, 1])
+    assert numbers(3)[0] is first
+    assert len(calls) == 3
