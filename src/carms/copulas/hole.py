@@ -13,8 +13,8 @@ class Hole:
     Attributes:
         corner: 0 if it lies where both samples are close to zero, 1 if where both are close to one,
             None if elsewhere.
-        categories: number of categories of which any two can be drawn together all the same, as
-            long as the most probable one lies at the corner.
+        categories: largest number of categories of which any two can be drawn together, if the
+            most probable one lies at the corner.
     """
 
     corner: Literal[0, 1] | None = None

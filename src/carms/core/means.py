@@ -1,8 +1,8 @@
-"""Differences from a mean, without loss of digits."""
+"""Means over samples, and differences from them without loss of digits."""
 
 from torch import Tensor
 
-__all__ = ["less_mean"]
+__all__ = ["less_mean", "mean_of_others"]
 
 
 def less_mean(values: Tensor, dim: int = 0) -> Tensor:
@@ -18,3 +18,14 @@ def less_mean(values: Tensor, dim: int = 0) -> Tensor:
     """
     values = values - values.narrow(dim, 0, 1)
     return values - values.mean(dim, keepdim=True)
+
+
+def mean_of_others(values: Tensor) -> Tensor:
+    """Mean over all samples but the own, which are along the first dimension.
+
+    Examples:
+        >>> import torch
+        >>> mean_of_others(torch.tensor([1.0, 2.0, 6.0]))
+        tensor([4.0000, 3.5000, 1.5000])
+    """
+    return (values.sum(0) - values) / (len(values) - 1)

@@ -38,8 +38,8 @@ def make_orders(categories: int, which: Literal["all"] | int, device: torch.devi
 
 @constant
 def pair_numbers(categories: int, device: torch.device) -> Tensor:
-    """``[C * C]``, at ``first * C + second``: which of the pairs of ``take_pairs`` two categories
-    are; the number after the last if they are one.
+    """``[C * C]``: entry ``first * C + second`` is the number of that pair in ``take_pairs``, or
+    the number of pairs if both are the same category.
     """
     first, second = pair_index(categories, device)
     numbers = torch.full((categories, categories), len(first), device=device)

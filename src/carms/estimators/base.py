@@ -11,6 +11,7 @@ from torch import Tensor
 from carms.core.checks.options import check_flag, whole_number
 from carms.core.checks.samples import (
     changes,
+    check_draw,
     check_graph,
     check_terms,
     check_unchanged,
@@ -190,14 +191,7 @@ class Estimator(torch.nn.Module, ABC):
 
     def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
         """Return ``fz`` if it has a value for each sample, and for each term if there are any."""
-        if not isinstance(draw, Draw):
-            raise TypeError(f"draw must come from {self}.sample, got {type(draw).__name__}")
-        if draw.maker is not self:
-            other = "another " if repr(draw.maker) == repr(self) else ""
-            raise ValueError(
-                f"{self} cannot use a draw of {other}{draw.maker}, its gradient would be wrong: "
-                "call surrogate on the estimator that sampled"
-            )
+        check_draw(self, draw, Draw)
         check_unchanged(draw.variables.logits, draw.changes)
         check_graph(self, draw.variables.logits, draw.differentiable)
         if terms is None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import real_number
-from carms.core.means import less_mean
+from carms.core.means import less_mean, mean_of_others
 from carms.core.softmax import through_softmax
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
@@ -54,7 +54,7 @@ class DoubleCV(ControlVariate):
         probs, leaf = draw.memory
         slopes = finite_slopes(self, slope(self, fz, leaf), probs > 0)
         score, scale = leaf.detach() - probs, self.scale.to(probs)
-        others = (slopes.sum(0) - slopes) / (self.samples - 1)
+        others = mean_of_others(slopes)
         centred = less_mean(fz.detach()).to(probs.dtype)
         signal = centred - scale * (others * score).sum((-2, -1))
         signal = (signal - signal.mean(0))[..., None, None]

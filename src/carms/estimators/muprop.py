@@ -5,15 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.core.dtypes import plain_numerics
-from carms.core.one_hot import one_hot
 from carms.core.softmax import through_softmax
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import finite_slopes, leaf, slope
+from carms.estimators.families.slopes import finite_slopes, hard_samples, leaf, slope
 from carms.estimators.registry import register
-from carms.sampling.independent import independent_samples
 
 __all__ = ["MuProp"]
 
@@ -61,10 +58,7 @@ class MuProp(ControlVariate):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        with plain_numerics(variables.logits):
-            probs = probabilities(variables.logits)
-            z = independent_samples(probs, self.samples, generator)
-            hard = one_hot(z, probs.shape[-1], probs.dtype)
+        probs, z, hard = hard_samples(self, variables, generator)
         mean = leaf(probs.unsqueeze(0), variables)
         indices = torch.cat((probs.argmax(-1).unsqueeze(0), z))
         seen = torch.cat((mean, hard))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from carms.core.checks.options import MOST_UNITS, whole_number
-from carms.core.means import less_mean
+from carms.core.means import less_mean, mean_of_others
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
@@ -67,23 +67,19 @@ class Rodeo(ControlVariate):
             return torch.zeros_like(probs)
         score = z - probs
         # Mean value and slope of the other samples, and the mean of f(z_m) + f'(z_m) (y - z_m).
-        value = self._others(f)
-        tangent = self._others(slopes)
-        here = self._others(f - (slopes * z).sum((-2, -1))) + (tangent * z).sum((-2, -1))
+        value = mean_of_others(f)
+        tangent = mean_of_others(slopes)
+        here = mean_of_others(f - (slopes * z).sum((-2, -1))) + (tangent * z).sum((-2, -1))
         there = tangent - (tangent * z).sum(-1, keepdim=True) + here[..., None, None]
         at_z = self._network(here, value)
         around = self._network(there, value[..., None, None].expand_as(there))
         stein = (probs.unsqueeze(-1) * around).sum(-2)
         first, second = self.scales.to(f)
         centred = less_mean(fz.detach()).to(f.dtype)
-        signal = centred - self._others(centred + first * (stein[..., 0].mean(-1) - at_z[..., 0]))
+        signal = centred - mean_of_others(centred + first * (stein[..., 0].mean(-1) - at_z[..., 0]))
         moved = self._score_operator(probs, score, around[..., 1], at_z[..., 1])
         gradient: Tensor = (signal[..., None, None] * score + second * moved).mean(0)
         return gradient
-
-    def _others(self, values: Tensor) -> Tensor:
-        """Mean over the other samples."""
-        return (values.sum(0) - values) / (self.samples - 1)
 
     def _network(self, prediction: Tensor, mean: Tensor) -> Tensor:
         """Values ``[..., 2]`` of the functions h and k."""

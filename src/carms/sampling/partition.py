@@ -205,8 +205,8 @@ class _InBlocks(Located):
 
     def __init__(self, blocks: _Blocks, offset: Tensor) -> None:
         self._blocks, self._offset = blocks, offset
-        self._indices = blocks.number * blocks.partition.size + offset
-        self.indices = _samples_first(self._indices)
+        self._batch_first = blocks.number * blocks.partition.size + offset
+        self.indices = _samples_first(self._batch_first)
 
     def interval(self) -> tuple[Tensor, Tensor]:
         total = self._blocks.partition.total
@@ -233,7 +233,7 @@ class _InBlocks(Located):
         blocks = self._blocks
         # Block sums were rounded to the precision of `probs`; make them and their parts agree.
         scale = blocks.length / blocks.inside[..., -1]
-        own = blocks.partition.probs.gather(-1, self._indices).to(blocks.end.dtype)
+        own = blocks.partition.probs.gather(-1, self._batch_first).to(blocks.end.dtype)
         end = blocks.inside.gather(-1, self._offset.unsqueeze(-1)).squeeze(-1)
         left = blocks.start + (end - own).clamp_min(0) * scale
         return left, end, own, scale

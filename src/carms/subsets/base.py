@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import check_flag, whole_number
-from carms.core.checks.samples import changes, check_graph, check_unchanged, check_values
+from carms.core.checks.samples import (
+    changes,
+    check_draw,
+    check_graph,
+    check_unchanged,
+    check_values,
+)
 from carms.core.checks.tensors import check_floats, check_function, holds
 from carms.core.derivatives import differentiated
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
@@ -130,14 +136,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
 
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         """Make value and gradients from values ``fz [N, *batch]``: the second half."""
-        if not isinstance(draw, Draw):
-            raise TypeError(f"draw must come from {self}.sample, got {type(draw).__name__}")
-        if draw.maker is not self:
-            other = "another " if repr(draw.maker) == repr(self) else ""
-            raise ValueError(
-                f"{self} cannot use a draw of {other}{draw.maker}: call surrogate on the estimator "
-                "that sampled"
-            )
+        check_draw(self, draw, Draw)
         check_unchanged(draw.logits, draw.changes)
         check_graph(self, draw.logits, draw.differentiable)
         return self._surrogate(draw, check_values(fz, draw.drawn, variables=False))

@@ -45,8 +45,8 @@ def log_probs(logits: Tensor, size: int, ordered: bool) -> Tensor:
     if ordered or 2 * size > logits.shape[-1]:
         each = items.view(len(items), *[1] * (logits.ndim - 1), size)
         return log_prob(logits, each.expand(-1, *logits.shape[:-1], -1), ordered)
-    # A subset is a smaller one and the item that came last, which may be any of its own. As long
-    # as the number of subsets grows with their size, this sum is faster than integrals.
+    # P(S) is the sum, over the item drawn last, of P(S without it) times the probability of that
+    # pick. As long as the number of subsets grows with their size, this is faster than integrals.
     found = torch.zeros_like(logits[..., 0]).unsqueeze(0)
     for members, parents, absent in _sizes(logits.shape[-1], size, logits.device):
         left = logits.movedim(-1, 0)[absent].logsumexp(1)

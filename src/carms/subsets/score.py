@@ -69,7 +69,9 @@ def member_scores(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
 
 
 def outside(logits: Tensor, items: Tensor) -> Tensor:
-    """Probabilities ``[N, *batch, n]`` of the next item, zero for ``items`` and without any."""
+    """Probabilities ``[N, *batch, n]`` of the next item; zero for the chosen ``items``, and all
+    zero if none is left.
+    """
     share = _without(logits, items).softmax(-1)
     # If all items are chosen, the softmax is over nothing.
     return torch.nan_to_num(share, 0)

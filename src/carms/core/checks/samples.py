@@ -1,6 +1,7 @@
 """Checks of probabilities, of samples and of the values of ``f``."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from carms.core.dtypes import computing_dtype
 __all__ = [
     "changes",
     "check_categories",
+    "check_draw",
     "check_graph",
     "check_probs",
     "check_terms",
@@ -94,9 +96,21 @@ def check_terms(terms: object, logits: Tensor) -> Tensor:
     return terms
 
 
+def check_draw(estimator: object, draw: Any, kind: type[Any]) -> None:
+    """Raise unless ``draw`` is of this kind and was made by the estimator."""
+    if not isinstance(draw, kind):
+        raise TypeError(f"draw must come from {estimator}.sample, got {type(draw).__name__}")
+    if draw.maker is not estimator:
+        other = "another " if repr(draw.maker) == repr(estimator) else ""
+        raise ValueError(
+            f"{estimator} cannot use a draw of {other}{draw.maker}, its gradient would be wrong: "
+            "call surrogate on the estimator that sampled"
+        )
+
+
 def check_graph(maker: object, logits: Tensor, z: Tensor | None) -> None:
-    """Raise if the gradient of the logits is wanted, but there is no way to it from the samples
-    ``z`` that ``f`` sees, although it leads through them.
+    """Raise if the gradient must pass through the samples ``z``, but they were drawn without a
+    graph.
     """
     wanted = torch.is_grad_enabled() and logits.requires_grad
     if wanted and z is not None and not z.requires_grad:

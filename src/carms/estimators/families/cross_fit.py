@@ -36,8 +36,8 @@ class Past(torch.nn.Module):
         self.register_buffer("count", torch.zeros(()))
 
     def recall(self, probs: Tensor) -> Tensor:
-        """Return the sum of past moments for ``probs [*batch, D, C]``; empty where there is a
-        batch, or hardly a past.
+        """Return the sum of the moments of past calls for ``probs [*batch, D, C]``; an empty tensor
+        if there is a batch, or if there were too few calls.
         """
         compiling = torch.compiler.is_compiling()  # which must not depend on the count
         if not _alone(probs) or compiling or self.count < _ENOUGH:

@@ -36,7 +36,7 @@ class RelaxedSample(NamedTuple):
         log_temperature: Tensor,
         generator: torch.Generator | None,
     ) -> "RelaxedSample":
-        """Draw; a graph leads to the temperature if one leads to the logits."""
+        """Draw samples. The temperature is part of their graph only if the logits are."""
         probabilities(variables.logits)  # raises on NaN and +inf
         with without_autocast(variables.logits):
             logits = variables.logits
