@@ -18,6 +18,7 @@ from carms.lab.report.paper import printed
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import HeldRunError
 from carms.lab.sweep.grid import read_grid, run_name
+from carms.lab.train.signals import InterruptedRunError
 from carms.lab.train.training import Trainer
 
 TABLE = Path(__file__).parent.parent / "docs" / "results" / "vae_table.csv"
@@ -28,6 +29,7 @@ KEY = (*ROW, "estimator", "seed", "steps")
 PRINTED = ("loorf", "carms-i")
 # Estimators and seeds of the runs with all steps, the most wanted first.
 LONG = (("carms-t", 0), ("loorf", 1), ("carms-i", 1), ("loorf", 2), ("carms-i", 2))
+STEPS = {"long-vae": "10^6 steps", "short-vae": "10^5 steps; the paper: 10^6"}
 
 
 def long_runs() -> list[Settings]:
@@ -50,6 +52,8 @@ def train(runs: list[Settings], out: Path) -> None:
         except HeldRunError as error:
             print(error, flush=True)
             continue
+        except InterruptedRunError as error:
+            raise SystemExit(str(error)) from None
         likelihoods = {part: f"{result[f'{part}_log_likelihood']:.2f}" for part in PARTS}
         add(TABLE, [{**dict(zip(KEY, key_of_run(settings), strict=True)), **likelihoods}], KEY)
         print(f"{name} is done", flush=True)
@@ -91,6 +95,14 @@ def rows_of_long_table(runs: list[Settings]) -> list[list[str]]:
     return rows
 
 
+def tables() -> dict[str, list[list[str]]]:
+    """Both tables, by their marks on the page."""
+    return {
+        "long-vae": rows_of_long_table(long_runs()),
+        "short-vae": rows_of_table(read_grid("short-vae")),
+    }
+
+
 def _printed(settings: Settings) -> str:
     cells = [printed(settings, part) for part in PARTS]
     return " / ".join("-" if cell is None else f"{cell.mean:.2f}" for cell in cells)
@@ -101,19 +113,17 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/vae-table"), help="folder of the runs"
     )
-    parser.add_argument("--long", action="store_true", help="one row, with all steps")
-    parser.add_argument("--no-train", action="store_true", help="only show what is in the table")
-    parser.add_argument("--page", type=Path, help="put the table on this page")
+    parser.add_argument("--long", action="store_true", help="train one row, with all steps")
+    parser.add_argument("--no-train", action="store_true", help="only show finished runs")
+    parser.add_argument("--page", type=Path, help="put the tables on this page")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    runs = long_runs() if options.long else read_grid("short-vae")
     if not options.no_train:
-        train(runs, options.out)
-    header, *rows = rows_of_long_table(runs) if options.long else rows_of_table(runs)
-    steps = "10^6 steps" if options.long else "10^5 steps; the paper: 10^6"
-    print_table(f"Bound of 100 samples, train / test: {steps}", header, rows)
-    if options.page:
-        put_table(options.page, "long-vae" if options.long else "short-vae", [header, *rows])
+        train(long_runs() if options.long else read_grid("short-vae"), options.out)
+    for mark, (header, *rows) in tables().items():
+        print_table(f"Bound of 100 samples, train / test: {STEPS[mark]}", header, rows)
+        if options.page:
+            put_table(options.page, mark, [header, *rows])
 
 
 if __name__ == "__main__":
