@@ -7,8 +7,7 @@ from string import Template
 
 import carms
 from carms.lab.contest.contest import Contest
-from carms.lab.contest.picture import PICTURE
-from carms.lab.contest.rules import RULES
+from carms.lab.contest.rules import PICTURE, RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.assets import read_asset, script_policy
 from carms.lab.report.sheets import to_html

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from carms.lab.contest.contest import Contest
-from carms.lab.contest.picture import PICTURE
-from carms.lab.contest.rules import RULES
+from carms.lab.contest.rules import PICTURE, RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.sheets import escape_markdown, to_markdown
 

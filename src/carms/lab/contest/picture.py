@@ -11,10 +11,7 @@ from carms.lab.contest.standings import Standing, curve
 from carms.lab.contest.task import Task
 from carms.lab.figures.colours import colour
 
-__all__ = ["PICTURE", "coloured_names", "draw_contest", "inks_of_panels"]
-
-PICTURE = "Score against processor time, a panel for each task; biased estimators are dashed"
-"""What the picture shows."""
+__all__ = ["coloured_names", "draw_contest", "inks_of_panels"]
 
 COLUMNS = 3
 # Number of entries that have a colour in a panel beside the reference: the best at equal time; one

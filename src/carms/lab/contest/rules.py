@@ -3,7 +3,10 @@
 from carms.lab.contest.entries import OVERDRAFT
 from carms.lab.contest.statistics import LEAST_SEEDS, LEVEL
 
-__all__ = ["RULES"]
+__all__ = ["PICTURE", "RULES"]
+
+PICTURE = "Score against processor time, a panel for each task; biased estimators are dashed"
+"""What the picture shows."""
 
 RULES = {
     "Entries": "Every registered estimator with its default options, and with the most samples "
