@@ -28,6 +28,8 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
         "time and at equal steps.\n",
         "Better than the reference:\n",
         _listed(contest.winners()),
+        # Without a line between them the code would be a part of the list.
+        "The commands that made this page:\n",
         f"    {shlex.join(['carms', 'sweep', 'contest', '--out', str(contest.folder)])}\n"
         f"    {command}\n",
         *map(to_markdown, contest.summaries()),
