@@ -139,7 +139,7 @@ def test_no_grad():
     [
         ({"estimator": "iwae"}, "estimator is 'vimco', 'leave-one-out' or 'reinforce', got 'iwae'"),
         ({"samples": 1}, "vimco needs at least 2 samples, got samples=1"),
-        ({"estimator": "reinforce", "samples": 0}, "reinforce needs at least 1 sample"),
+        ({"estimator": "reinforce", "samples": 0}, "reinforce needs at least 1 sample, got"),
     ],
 )
 def test_bad_options(options, message):

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import check_choice, check_flag, whole_number
+from carms.core.checks.options import check_choice, check_flag, enough_samples
 from carms.core.checks.samples import check_unchanged, check_values
 from carms.core.checks.tensors import check_function, check_memory
 from carms.core.derivatives import differentiated
@@ -61,10 +61,7 @@ def importance_bound(
     check_choice("estimator", estimator, ("vimco", "leave-one-out", "reinforce"))
     check_function("log_weight", log_weight)
     check_flag("one_hot", one_hot)
-    samples = whole_number("samples", samples)
-    least = 1 if estimator == "reinforce" else 2
-    if samples < least:
-        raise ValueError(f"{estimator} needs at least {least} samples, got samples={samples}")
+    samples = enough_samples(estimator, samples, least=1 if estimator == "reinforce" else 2)
     draw = Reinforce(samples).sample(logits, generator)
     own_logits = draw.variables.logits
     if estimator != "reinforce":

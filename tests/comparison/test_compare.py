@@ -183,6 +183,13 @@ def test_a_sensible_choice_of_estimators(problem):
     assert {"arms", "disarm"} <= set(binary)
 
 
+def test_the_usual_choice_has_only_estimators_of_that_many_samples(problem):
+    assert set(carms.compare(*problem, samples=1, replicates=3).to_dict()) == {"reinforce"}
+    binary = carms.compare(RandomTable(1, 2), torch.zeros(1, 2), samples=3, replicates=3).to_dict()
+    assert "loorf" in binary
+    assert "disarm" not in binary
+
+
 def test_no_bias_where_enumeration_is_out_of_reach():
     logits = torch.zeros(20, 3)
     table = carms.compare(lambda z: z[..., 0].sum(-1), logits, ["loorf"], replicates=3)

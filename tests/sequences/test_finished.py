@@ -89,6 +89,10 @@ def test_drift_forgets_late_tokens_and_padding():
     )
 
 
+def test_drift_of_no_tokens():
+    assert drift(torch.rand(2, 3, 0), torch.rand(2, 3, 0)).equal(torch.zeros(2, 3).double())
+
+
 @pytest.mark.parametrize("shape", [(2, 1, 4), (3, 4), (2, 3, 5)])
 def test_drift_of_other_shapes(shape):
     with pytest.raises(ValueError, match=r"reported must be one per token, .*= \[2, 3, 4\], got"):
@@ -164,6 +168,8 @@ def test_bad_input(change, message):
 def test_logits_of_another_shape():
     with pytest.raises(ValueError, match=r"got \[2, 7\] for tokens of shape \[3\]"):
         places(torch.zeros(2, 7), torch.zeros(3, dtype=torch.long))
+    with pytest.raises(ValueError, match=r"got \[\] for tokens of shape \[\]"):
+        places(torch.tensor(1.0), torch.tensor(0))
 
 
 def test_tokens_that_are_none():

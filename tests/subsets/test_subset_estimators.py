@@ -271,6 +271,7 @@ LOGITS = torch.zeros(2, 4)
         (lambda: subsets.make("loorf", 0), ValueError, "at least 1, got 0"),
         (lambda: subsets.make("loorf", 1.5), TypeError, "size must be a whole number, got 1.5"),
         (lambda: subsets.make("loorf", 2, samples=1), ValueError, "at least 2 samples, got"),
+        (lambda: subsets.make("relaxed", 2, samples=0), ValueError, "at least 1 sample, got"),
         (lambda: subsets.make("loorf", 2, colour=1), TypeError, "loorf has no option colour"),
         (
             lambda: subsets.sample(LOGITS, 2, estimator=subsets.make("loorf", 2)),
@@ -316,6 +317,15 @@ LOGITS = torch.zeros(2, 4)
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_an_estimator_without_a_name_is_called_by_its_class():
+    class Mine(facts("loorf")):
+        name = ""
+
+    assert repr(Mine(2)) == "Mine(size=2, samples=8)"
+    with pytest.raises(ValueError, match="Mine needs at least 2 samples, got samples=1"):
+        Mine(2, samples=1)
 
 
 def test_a_draw_knows_its_maker():

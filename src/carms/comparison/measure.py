@@ -18,7 +18,7 @@ from carms.core.distinct import distinct
 from carms.core.dtypes import precise_dtype
 from carms.core.variables import Distribution
 from carms.estimators import find
-from carms.estimators.base import Objective
+from carms.estimators.base import Estimator, Objective
 
 __all__ = ["compare"]
 
@@ -96,9 +96,12 @@ def _usual(problem: Problem, samples: int | None) -> list[str]:
     if problem.differentiable():
         names += ["carms-t"]
     if problem.logits.shape[-1] == 2:
-        odd = samples is not None and samples % 2
-        names += [name for name in ("arms", "disarm") if not (find(name).paired and odd)]
-    return names
+        names += ["arms", "disarm"]
+    return [name for name in names if samples is None or _can_draw(find(name), samples)]
+
+
+def _can_draw(kind: type[Estimator], samples: int) -> bool:
+    return samples >= kind.least_samples and not (kind.paired and samples % 2)
 
 
 class _Run:

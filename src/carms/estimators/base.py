@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import check_flag, whole_number
+from carms.core.checks.options import check_flag, enough_samples, whole_number
 from carms.core.checks.samples import (
     changes,
     check_draw,
@@ -214,16 +214,11 @@ class Estimator(torch.nn.Module, ABC):
 
     @classmethod
     def _check_samples(cls, samples: int) -> int:
-        samples, least = whole_number("samples", samples), cls.least_samples
-        if cls.paired and (samples < least or samples % 2):
+        samples = whole_number("samples", samples)
+        if cls.paired and (samples < cls.least_samples or samples % 2):
             raise ValueError(f"{cls._title()} draws pairs: samples must be even, got {samples=}")
-        if samples < least:
-            hint = "; reinforce takes a single one" if samples == 1 else ""
-            raise ValueError(
-                f"{cls._title()} needs at least {least} sample{'s' * (least > 1)}, got {samples=}"
-                + hint
-            )
-        return samples
+        hint = "; reinforce takes a single one" if samples == 1 else ""
+        return enough_samples(cls._title(), samples, cls.least_samples, hint)
 
     def _check_categories(self, categories: int) -> None:
         if self.binary_only and categories != 2:

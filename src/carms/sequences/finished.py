@@ -57,7 +57,7 @@ def places(
     """  # noqa: E501
     check_floats("logits", logits)
     check_integers("tokens", tokens)
-    if logits.shape[:-1] != tokens.shape:
+    if not logits.ndim or logits.shape[:-1] != tokens.shape:
         raise ValueError(
             f"logits must be [*tokens.shape, vocabulary], got {list(logits.shape)} for tokens of "
             f"shape {list(tokens.shape)}"
@@ -168,7 +168,7 @@ def drift(probability: Tensor, reported: Tensor, mask: Tensor | None = None) -> 
     if mask is not None:
         own, moved = own.masked_fill(~mask.bool(), 1), moved.masked_fill(~mask.bool(), 0)
     before = own.cumprod(-1).roll(1, -1)
-    before[..., 0] = 1
+    before[..., :1] = 1
     return (before * moved).sum(-1)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from carms.core.checks.options import check_flag, whole_number
+from carms.core.checks.options import check_flag, enough_samples, whole_number
 from carms.core.checks.samples import (
     changes,
     check_draw,
@@ -84,7 +84,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
         least_samples: the smallest number of samples.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     unbiased: bool = True
     black_box: bool = True
     least_samples: int = 2
@@ -92,18 +92,14 @@ class SubsetEstimator(torch.nn.Module, ABC):
     def __init__(self, size: int, samples: int = 8, ordered: bool = False) -> None:
         super().__init__()
         self.size = whole_number("size", size)
-        self.samples = whole_number("samples", samples)
+        self.samples = enough_samples(self._title(), samples, self.least_samples)
         check_flag("ordered", ordered)
         self.ordered = ordered
         if self.size < 1:
             raise ValueError(f"size is the number of items to choose, at least 1, got {size}")
-        if self.samples < self.least_samples:
-            raise ValueError(
-                f"{self.name} needs at least {self.least_samples} samples, got samples={samples}"
-            )
         if ordered and not self.black_box:
             raise ValueError(
-                f"{self.name} differentiates f with respect to the subset: "
+                f"{self._title()} differentiates f with respect to the subset: "
                 "ordered=True, which gives f the items themselves, is not possible"
             )
 
@@ -149,8 +145,12 @@ class SubsetEstimator(torch.nn.Module, ABC):
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         """``surrogate`` for values that were checked."""
 
+    @classmethod
+    def _title(cls) -> str:
+        return cls.name or cls.__name__
+
     def __repr__(self) -> str:
-        return described(self.name, shown_options(self, "size", "samples"))
+        return described(self._title(), shown_options(self, "size", "samples"))
 
 
 class ScoreFunction(SubsetEstimator):

@@ -17,6 +17,12 @@ def test_a_bias_of_the_toy_problem_is_in_units_of_its_error():
         assert carms_s.variances.mean() < loorf.variances.mean()
 
 
+def test_what_has_no_variance_has_no_bias_but_rounding():
+    for one in run_toy(["exact", "local-expectation"], problems=3, replicates=5, seed=0):
+        assert one.variances.max() < 1e-20
+        assert one.bias < 3
+
+
 def test_boxes_are_explained_and_in_the_order_given(monkeypatch):
     results = [
         ToyResult(name, alpha, torch.rand(5, 3, 3) + 0.1, 1.0)

@@ -13,6 +13,7 @@ __all__ = [
     "check_choice",
     "check_flag",
     "check_known",
+    "enough_samples",
     "positive_number",
     "probability",
     "real_number",
@@ -46,8 +47,9 @@ def unknown_name(kind: str, name: str, known: Collection[str]) -> ValueError:
         >>> unknown_name("estimator", "lorf", ["carms-s", "loorf"])
         ValueError("unknown estimator 'lorf'; did you mean loorf?")
     """
-    near = get_close_matches(name.lower(), known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    low = name.lower()
+    near = [each for each in known if low and low in each] or get_close_matches(low, known, n=3)
+    hint = f"did you mean {' or '.join(near[:3])}?" if near else f"there are {', '.join(known)}"
     return ValueError(f"unknown {kind} {name!r}; {hint}")
 
 
@@ -71,6 +73,21 @@ def whole_number(name: str, value: Any, least: int | None = None, most: int = _M
         raise ValueError(f"{name} must be at least {least:,}, got {number:,}")
     if number > most:
         raise ValueError(f"{name} must be at most {most:,}, got {number:,}")
+    return number
+
+
+def enough_samples(whose: str, samples: Any, least: int, hint: str = "") -> int:
+    """The number of samples as an int, if it is not less than the least.
+
+    Examples:
+        >>> enough_samples("loorf", 1, least=2)
+        Traceback (most recent call last):
+        ValueError: loorf needs at least 2 samples, got samples=1
+    """
+    number = whole_number("samples", samples)
+    if number < least:
+        noun = "sample" if least == 1 else "samples"
+        raise ValueError(f"{whose} needs at least {least} {noun}, got samples={number}{hint}")
     return number
 
 

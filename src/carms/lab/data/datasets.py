@@ -1,12 +1,12 @@
 """Sets of images, read into tensors."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from carms.core.checks.options import unknown_name
 from carms.lab.data.files import State, default_root, examined, forms, paths, state
 from carms.lab.data.missing import MissingData, indented
 from carms.lab.data.sources import SOURCES, Source
@@ -85,10 +85,7 @@ def verify(name: str, root: Path | None = None) -> list[tuple[Path, State]]:
 def source_of(name: str) -> Source:
     """The source of a set of images; an error if there is no such set."""
     if name not in SOURCES:
-        part = [known for known in NAMES if name in known]
-        near = part or get_close_matches(name, NAMES, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(NAMES)}"
-        raise ValueError(f"unknown data set {name!r}; {hint}")
+        raise unknown_name("data set", name, NAMES)
     return SOURCES[name]
 
 
