@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from carms.copulas import Circular
-from carms.couplings import GumbelMax, InverseCDF
+from carms.copulas import Circular, Dirichlet
+from carms.couplings import BiasedGumbelMax, GumbelMax, InverseCDF
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,20 @@ def test_a_coupling_needs_a_copula():
     for make in (InverseCDF, GumbelMax):
         with pytest.raises(TypeError, match=r"must be a Copula .*got 'circular'"):
             make("circular")
+
+
+@pytest.mark.parametrize(
+    "coupling",
+    [
+        InverseCDF(Dirichlet(3, reflected=True), "all", epsilon=0.5),
+        GumbelMax(Dirichlet(3), epsilon=0.5),
+        BiasedGumbelMax(Dirichlet(3), extra=5),
+    ],
+    ids=repr,
+)
+def test_the_text_of_a_coupling_makes_it_again(coupling):
+    again = eval(repr(coupling))
+    assert repr(again) == repr(coupling)
+    assert vars(again.copula) == vars(coupling.copula)
+    for option in ("orderings", "epsilon", "extra"):
+        assert getattr(again, option, None) == getattr(coupling, option, None)

@@ -122,11 +122,9 @@ def test_a_number_of_orders_is_the_given_one_and_shuffles():
     assert len(orders.unique(dim=0)) == 5
 
 
-def test_the_old_name_of_largest_first_warns_and_means_the_same():
-    with pytest.warns(FutureWarning, match="orderings='one' is now called .*'largest-first'"):
-        old = InverseCDF(Dirichlet(4), "one")
-    new = InverseCDF(Dirichlet(4), "largest-first")
-    assert repr(old) == repr(new)
-    with pytest.warns(FutureWarning, match="'largest-first'"):
-        carms.make("carms-i", samples=4, orderings="one")
+def test_one_is_another_word_for_largest_first():
+    old, new = (InverseCDF(Dirichlet(4), word) for word in ("one", "largest-first"))
+    assert old.orderings == new.orderings == "largest-first"
+    made = carms.make("carms-i", samples=4, orderings="one")
+    assert made.coupling.orderings == "largest-first"
     assert InverseCDF(Dirichlet(4), 1).orderings == 1  # the given order

@@ -148,8 +148,11 @@ def test_a_coupling_brings_its_own_number_of_samples():
     assert carms.make("reinmax", samples=10, coupling=coupling).samples == 10
     assert carms.make("reinmax", coupling="circular").samples == 8
     assert repr(carms.make("reinmax", samples=4)) == "reinmax(samples=4)"
+    named = carms.make("reinmax", coupling="circular")
+    assert repr(named) == "reinmax(samples=8, coupling='circular')"
     assert repr(carms.make("straight-through", coupling=coupling)) == (
-        "straight-through(samples=10, coupling=InverseCDF(Circular(samples=10), orderings='given'))"
+        "straight-through(samples=10, "
+        "coupling=InverseCDF(copula=Circular(samples=10), orderings='given'))"
     )
 
 
@@ -158,7 +161,7 @@ def test_a_coupling_brings_its_own_number_of_samples():
     [
         (
             {"samples": 4, "coupling": InverseCDF(Circular(10))},
-            r"samples=4, but the coupling is InverseCDF\(Circular\(samples=10\)",
+            r"samples=4, but the coupling is InverseCDF\(copula=Circular\(samples=10\)",
         ),
         (
             {"coupling": "cyclic"},

@@ -147,6 +147,10 @@ def test_the_state_of_a_running_request_is_never_forgotten(processor_class):
         (asking(samples=1), "at least 2 samples, got samples=1"),
         (asking(samples="4"), "carms_samples must be a whole number, got '4'"),
         (SamplingParams(extra_args={"carms_seed": 1}), "got carms_seed"),
+        (
+            SamplingParams(extra_args={"carms_seed": 1, "carms_samples": 2, "carms_epsilon": 2.0}),
+            "carms_epsilon is a probability, got 2.0",
+        ),
         (SamplingParams(extra_args={"carms_seed": 1, "carms_samples": 2}), "seed=None"),
         (
             SamplingParams(extra_args={"carms_seed": 1, "carms_samples": 2, "carms_sample": 2}),

@@ -19,6 +19,7 @@ from carms.core.checks.tensors import (
 from carms.core.dtypes import computing_dtype, precise_dtype
 from carms.core.pairs import take_pairs
 from carms.core.random import inside_unit_interval, uniform
+from carms.core.shown import described, shown_options
 
 __all__ = ["Copula"]
 
@@ -167,7 +168,7 @@ class Copula(ABC):
         return found + ((low_a == low_b) & (width_a == width_b))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(samples={self.samples})"
+        return described(type(self).__name__, shown_options(self, "samples"))
 
 
 def _as_tensor(value: object, other: object) -> object:

@@ -109,6 +109,3 @@ class Dirichlet(Copula):
         lost.mul_(1 - share_a).mul_(1 - share_b)
         found = share_a.mul(share_b).sub_(lost).div_(width_a).div_(width_b)
         return found.mul_(integer_power(corner, power, in_place=True)).add_(equal)
-
-    def __repr__(self) -> str:
-        return f"Dirichlet(samples={self.samples}, reflected={self.reflected})"

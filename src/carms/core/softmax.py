@@ -33,12 +33,13 @@ def normalised(probs: Tensor) -> Tensor:
 
 
 def through_softmax(probs: Tensor, slopes: Tensor) -> Tensor:
-    """Slopes with respect to logits from those with respect to their softmax: ``(diag(p) - p p^T)
-    h``.
+    """Slopes ``h [..., C]`` with respect to logits from those with respect to their softmax, which
+    broadcasts to them: ``(diag(p) - p p^T) h``.
     """
     # What all slopes have in common cancels: that of the likeliest category is subtracted before
     # anything is rounded.
-    slopes = slopes - slopes.gather(-1, probs.argmax(-1, keepdim=True))
+    likeliest = probs.argmax(-1, keepdim=True).expand(*slopes.shape[:-1], 1)
+    slopes = slopes - slopes.gather(-1, likeliest)
     return probs * (slopes - (probs * slopes).sum(-1, keepdim=True))
 
 

@@ -12,6 +12,7 @@ from carms.core.checks.samples import check_categories, check_probs
 from carms.core.checks.tensors import check_memory
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import check_pairs, pair_index
+from carms.core.shown import described, shown_options
 from carms.core.softmax import normalised
 from carms.sampling.mixture import draw_mixed, mixed_lift
 
@@ -149,8 +150,7 @@ class Coupling(ABC):
         return draw_mixed(u, switch_shape, self.epsilon, generator) if self.epsilon else u
 
     def __repr__(self) -> str:
-        mixture = f", epsilon={self.epsilon}" if self.epsilon else ""
-        return f"{type(self).__name__}({self.copula}{mixture})"
+        return described(type(self).__name__, shown_options(self, "copula"))
 
 
 def chunk_length(total: int, wanted: int) -> int:

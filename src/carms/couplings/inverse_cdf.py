@@ -1,6 +1,5 @@
 """Inverse-CDF sampling from correlated uniforms (CARMS-I, CARMS-S)."""
 
-import warnings
 from typing import Any, Literal, cast
 
 import torch
@@ -83,19 +82,12 @@ class InverseCDF(Coupling):
             else AveragedByOrder(copula, orderings)
         )
 
-    def __repr__(self) -> str:
-        mixture = f", epsilon={self.epsilon}" if self.epsilon else ""
-        return f"InverseCDF({self.copula}, orderings={self.orderings!r}{mixture})"
-
 
 def _check_orderings(orderings: Any) -> Orderings:
     """The way of ordering, if it is one of the names or a number."""
     if not isinstance(orderings, str):
         return whole_number("orderings", orderings, least=1)
     if orderings == "one":
-        warnings.warn(
-            "orderings='one' is now called orderings='largest-first'", FutureWarning, stacklevel=3
-        )
         return "largest-first"
     if orderings not in ("auto", "all", "largest-first", "given"):
         raise ValueError(

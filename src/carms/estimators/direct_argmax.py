@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number, real_number
+from carms.core.one_hot import one_hot
 from carms.estimators.base import Draw
 from carms.estimators.families.neighbours import AllNeighbours, neighbour_table, neighbours
 from carms.estimators.registry import register
@@ -68,8 +69,7 @@ class DirectArgmax(AllNeighbours):
 
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, noisy = draw.memory
-        categories = torch.arange(noisy.shape[-1], device=noisy.device)
-        moved = noisy + self.epsilon * neighbour_table(fz, z, noisy.shape[-1])
-        winner = moved.argmax(-1, keepdim=True) == categories
-        before = z.unsqueeze(-1) == categories
-        return (winner.to(fz.dtype) - before.to(fz.dtype)).mean(0) / self.epsilon
+        categories = noisy.shape[-1]
+        moved = (noisy + self.epsilon * neighbour_table(fz, z, categories)).argmax(-1)
+        change = one_hot(moved, categories, fz.dtype) - one_hot(z, categories, fz.dtype)
+        return change.mean(0) / self.epsilon

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.tensors import check_memory
+from carms.core.softmax import through_softmax
 from carms.estimators.base import Draw
 from carms.estimators.families.direct import Direct
-from carms.estimators.families.neighbours import summed_gradient
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 
@@ -72,7 +72,7 @@ class Indecater(Direct):
         probs = draw.memory.probs
         if not probs.shape[-2]:
             return torch.zeros_like(probs)
-        return summed_gradient(self._table(draw, fz), probs)
+        return through_softmax(probs, self._table(draw, fz)).mean(0)
 
     def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         if draw.drawn.shape[-1] == 0:

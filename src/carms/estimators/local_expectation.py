@@ -5,13 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carms.core.softmax import through_softmax
 from carms.estimators.base import Draw
-from carms.estimators.families.neighbours import (
-    AllNeighbours,
-    neighbour_table,
-    neighbours,
-    summed_gradient,
-)
+from carms.estimators.families.neighbours import AllNeighbours, neighbour_table, neighbours
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 
@@ -59,8 +55,7 @@ class LocalExpectation(AllNeighbours):
 
     def _gradient(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, probs = draw.memory
-        table = neighbour_table(fz, z, probs.shape[-1])
-        return summed_gradient(table, probs)
+        return through_softmax(probs, neighbour_table(fz, z, probs.shape[-1])).mean(0)
 
     def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         z, probs = draw.memory

@@ -9,7 +9,7 @@ from carms.core.softmax import through_softmax
 from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import finite_slopes, hard_samples, leaf, slope
+from carms.estimators.families.slopes import finite_slopes, independent_one_hot, leaf, slope
 from carms.estimators.registry import register
 
 __all__ = ["MuProp"]
@@ -58,7 +58,7 @@ class MuProp(ControlVariate):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        probs, z, hard = hard_samples(self, variables, generator)
+        probs, z, hard = independent_one_hot(self.samples, variables, generator)
         mean = leaf(probs.unsqueeze(0), variables)
         indices = torch.cat((probs.argmax(-1).unsqueeze(0), z))
         seen = torch.cat((mean, hard))

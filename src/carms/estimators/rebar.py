@@ -68,8 +68,8 @@ class Rebar(ControlVariate):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        temperature = self.log_temperature if self.training else self.log_temperature.detach()
-        relaxation = RelaxedSample.draw(variables, self.samples, temperature, generator)
+        log_temperature = self.log_temperature if self.training else self.log_temperature.detach()
+        relaxation = RelaxedSample.draw(variables, self.samples, log_temperature, generator)
         indices = relaxation.hard.argmax(-1)
         return Draw(
             self,

@@ -64,7 +64,7 @@ class ReinMaxCV(AveragedNoise):
     def _slope(
         self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
     ) -> Tensor:
-        middle = midpoint(indices, probs.detach())
+        middle = midpoint(indices, probs)
         averaged = self._averaged_slope(logits, middle, indices, generator)
         own_share = 2 - self.scale / self.temperature
         slope = own_share * softmax_slope(logits, middle) - softmax_slope(logits, probs) / 2

@@ -47,6 +47,6 @@ class ReinMaxRao(AveragedNoise):
     def _slope(
         self, logits: Tensor, probs: Tensor, indices: Tensor, generator: torch.Generator | None
     ) -> Tensor:
-        middle = midpoint(indices, probs.detach())
+        middle = midpoint(indices, probs)
         averaged = self._averaged_slope(logits, middle, indices, generator)
         return 2 * averaged - softmax_slope(logits, probs) / 2

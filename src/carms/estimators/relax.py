@@ -75,8 +75,8 @@ class Relax(ControlVariate):
 
     def sample(self, logits: Distribution, generator: torch.Generator | None = None) -> Draw:
         variables = Variables.of(logits)
-        temperature = self.log_temperature if self.training else self.log_temperature.detach()
-        relaxation = RelaxedSample.draw(variables, self.samples, temperature, generator)
+        log_temperature = self.log_temperature if self.training else self.log_temperature.detach()
+        relaxation = RelaxedSample.draw(variables, self.samples, log_temperature, generator)
         return Draw(self, variables, relaxation.hard.argmax(-1), relaxation)
 
     def _gradient(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:

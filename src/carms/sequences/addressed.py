@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.core.random import inside_unit_interval
 from carms.sampling.mixture import mix
 from carms.sequences.counter import uniform_at, word_at
-from carms.sequences.coupling import COPULAS, check_coupling, default_epsilon
+from carms.sequences.coupling import COPULAS, epsilon_of
 
 __all__ = ["Addresses"]
 
@@ -40,8 +40,7 @@ class Addresses:
             epsilon: probability that a group is independent. Defaults to
                 ``default_epsilon(samples)``.
         """
-        check_coupling(copula, epsilon)
-        epsilon = default_epsilon(samples) if epsilon is None else epsilon
+        epsilon = epsilon_of(copula, epsilon, samples)
         key = self._key(0)
         source = COPULAS[copula](samples)
         coupled = source.transform(_uniforms(word_at(key, 0), source.uniforms))

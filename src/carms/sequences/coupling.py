@@ -5,16 +5,15 @@ import math
 from carms.copulas import Circular, Copula, Independent
 from carms.core.checks.options import check_choice, probability, whole_number
 
-__all__ = ["COPULAS", "check_coupling", "default_epsilon"]
+__all__ = ["COPULAS", "default_epsilon", "epsilon_of"]
 
 COPULAS: dict[str, type[Copula]] = {"circular": Circular, "independent": Independent}
 
 
-def check_coupling(copula: str, epsilon: float | None) -> None:
-    """Raise an error if the copula is unknown or epsilon is not a probability."""
+def epsilon_of(copula: str, epsilon: float | None, samples: int) -> float:
+    """Epsilon, or its default for that many samples; an error if the copula is unknown."""
     check_choice("copula", copula, COPULAS)
-    if epsilon is not None:
-        probability("epsilon", epsilon)
+    return default_epsilon(samples) if epsilon is None else probability("epsilon", epsilon)
 
 
 def default_epsilon(samples: int) -> float:

@@ -14,7 +14,7 @@ from carms.core.checks.tensors import check_floats, check_integers
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import take_pairs
 from carms.sequences.circular_ratio import circular_ratio
-from carms.sequences.coupling import check_coupling, default_epsilon
+from carms.sequences.coupling import epsilon_of
 from carms.sequences.gaps import first_difference
 from carms.sequences.pieces import Pieces
 from carms.sequences.policy import Policy
@@ -125,8 +125,8 @@ def ratios(
                  [0.7826, 1.0000, 1.0000],
                  [0.7826, 1.0000, 1.0000]]], dtype=torch.float64)
     """
-    check_coupling(copula, epsilon)
     _check_shapes(tokens, below=below, probability=probability, mask=mask, reported=reported)
+    epsilon = epsilon_of(copula, epsilon, samples=tokens.shape[1])
     count = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask.bool()
     own = probability.to(precise_dtype(tokens.device)).masked_fill(~count, 1)
     below = below.to(own.dtype).masked_fill(~count, 0)
@@ -140,7 +140,6 @@ def ratios(
     _check_prefixes(tokens)
     check_repeatable(tokens, own)
     above = (1 - upto).clamp_min(0)
-    epsilon = default_epsilon(tokens.shape[1]) if epsilon is None else epsilon
     return circular_ratio(Pieces(tokens, below, upto, above, own), epsilon)
 
 

@@ -7,7 +7,7 @@ from carms.core.checks.options import whole_number
 from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed
-from carms.sequences.coupling import COPULAS, check_coupling
+from carms.sequences.coupling import COPULAS, epsilon_of
 from carms.sequences.policy import Policy
 
 __all__ = ["CoupledProcessor", "keep_only"]
@@ -55,9 +55,8 @@ class CoupledProcessor:
         top_k: int | None = None,
         top_p: float | None = None,
     ) -> None:
-        check_coupling(copula, epsilon)
+        self._coupling = copula, epsilon_of(copula, epsilon, samples)
         self._samples = COPULAS[copula](samples).samples
-        self._coupling = copula, epsilon
         self._seed = whole_number("seed", seed, most=2**64 - 1)
         self._group = whole_number("group", group)
         self._policy = Policy(temperature, top_k, top_p)

@@ -19,7 +19,7 @@ from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
 from carms.sampling.mixture import draw_mixed
 from carms.sequences.coder import Choice, Coder
-from carms.sequences.coupling import COPULAS, check_coupling, default_epsilon
+from carms.sequences.coupling import COPULAS, epsilon_of
 from carms.sequences.policy import Policy
 from carms.sequences.record import Rollouts
 from carms.sequences.repeatable import check_repeatable
@@ -82,13 +82,13 @@ def rollouts(
     """
     policy = Policy(temperature, top_k, top_p)
     ends = _token_numbers(eos)
-    _check(prompts, samples, length, copula, epsilon, ends)
+    _check(prompts, samples, length, ends)
+    epsilon = epsilon_of(copula, epsilon, samples)
     check_function("step", step)
     check_flag("finish", finish)
     source = COPULAS[copula](samples)
     shape = (len(prompts), source.samples, prompts.shape[1] + length)
     check_memory("rollouts", shape, 32, prompts.device)
-    epsilon = default_epsilon(samples) if epsilon is None else epsilon
     u = source.sample((len(prompts),), generator, precise_dtype(prompts.device), prompts.device)
     points = draw_mixed(u, (len(u), 1), epsilon, generator).flatten()
     last = torch.tensor(ends, dtype=torch.long, device=prompts.device)
@@ -156,14 +156,7 @@ def _record(
     return Rollouts(tokens, lengths, lower, upper, span, copula, epsilon)
 
 
-def _check(
-    prompts: object,
-    samples: int,
-    length: int,
-    copula: str,
-    epsilon: float | None,
-    ends: tuple[int, ...],
-) -> None:
+def _check(prompts: object, samples: int, length: int, ends: tuple[int, ...]) -> None:
     prompts = check_integers("prompts", prompts)
     if prompts.ndim != 2 or not len(prompts):
         raise ValueError(
@@ -174,7 +167,6 @@ def _check(
         raise ValueError(f"rollouts need at least 2 samples, got {samples=}")
     if whole_number("length", length) < 1:
         raise ValueError(f"a rollout has at least 1 token, got length={length}")
-    check_coupling(copula, epsilon)
     if any(end < 0 for end in ends):
         raise ValueError(f"eos is a token number or several, got {ends}")
 

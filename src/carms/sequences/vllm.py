@@ -17,11 +17,10 @@ from torch import Tensor
 from vllm.v1.sample.logits_processor import LogitsProcessor as OldLogitsProcessor
 
 from carms.copulas import Circular
-from carms.core.checks.options import whole_number
+from carms.core.checks.options import probability, whole_number
 from carms.sequences.addressed import Addresses
 from carms.sequences.coder import Coder
 from carms.sequences.counter import signed
-from carms.sequences.coupling import check_coupling
 from carms.sequences.policy import Policy
 from carms.sequences.processor import keep_only
 
@@ -65,6 +64,11 @@ class Request(NamedTuple):
     epsilon: float | None
     policy: Policy
 
+    @property
+    def address(self) -> tuple[int, int, int]:
+        """Seed, group and member, as ``Addresses`` has them."""
+        return signed(self.seed), signed(self.group), self.member
+
     @staticmethod
     def of(params: Any) -> "Request | None":
         """Read the sampling parameters of vLLM; None if correlated rollouts are not asked for."""
@@ -80,7 +84,8 @@ class Request(NamedTuple):
         seed = whole_number("carms_seed", given["carms_seed"], most=2**63 - 1)
         group = whole_number("carms_group", given.get("carms_group", 0))
         epsilon = given.get("carms_epsilon")
-        check_coupling("circular", epsilon)
+        if epsilon is not None:
+            epsilon = probability("carms_epsilon", epsilon)
         samples = Circular(samples).samples
         member = -1 if params.seed is None else params.seed - seed
         if params.n not in (1, samples) or not 0 <= member <= samples - params.n:
@@ -173,8 +178,7 @@ class CoupledLogitsProcessor(LogitsProcessor, OldLogitsProcessor):  # type: igno
         for index, request in self._pending.items():
             alike.setdefault((request.samples, request.epsilon), []).append(index)
         for (samples, epsilon), indices in alike.items():
-            words = [[signed(word) for word in self._pending[each][1:4]] for each in indices]
-            address = torch.tensor(words).T
+            address = torch.tensor([self._pending[each].address for each in indices]).T
             coder = Coder(Addresses(*address).points(samples, epsilon=epsilon))
             self._address[:, indices] = address.to(self._address.device)
             self._coder[:, indices] = torch.stack(coder.state).to(self._coder.device)

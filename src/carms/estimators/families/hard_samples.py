@@ -27,17 +27,17 @@ class HardSamples(Relaxation):
     def __init__(
         self, samples: int | None = None, coupling: str | Coupling = "independent"
     ) -> None:
-        made, samples = make_coupling(coupling, samples)
+        self._coupling, samples = make_coupling(coupling, samples)
         super().__init__(samples)
-        self.coupling = made
+        self.coupling = coupling
 
     def _reparameterise(
         self, logits: Tensor, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        if self.coupling is None:
+        if self._coupling is None:
             indices = independent_samples(probs, self.samples, generator)
         else:
-            indices = self.coupling.sample_unchecked(probs, generator)
+            indices = self._coupling.sample_unchecked(probs, generator)
         return indices, with_slope(indices, self._slope(logits, probs, indices, generator))
 
     @abstractmethod
@@ -49,7 +49,7 @@ class HardSamples(Relaxation):
 
         Args:
             logits: ``[*batch, D, C]``.
-            probs: their softmax.
+            probs: their softmax, outside of the graph.
             indices: ``[N, *batch, D]``, the samples.
             generator: source of further noise.
         """

@@ -1,4 +1,4 @@
-"""Points that differ from a sample in one variable, and gradients from the values there."""
+"""Points that differ from a sample in one variable, and the values there."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from carms.core.checks.tensors import check_memory
 from carms.estimators.base import Draw
 from carms.estimators.families.direct import Direct
 
-__all__ = ["AllNeighbours", "neighbour_table", "neighbours", "summed_gradient"]
+__all__ = ["AllNeighbours", "neighbour_table", "neighbours"]
 
 
 class AllNeighbours(Direct):
@@ -54,18 +54,3 @@ def neighbour_table(fz: Tensor, z: Tensor, categories: int) -> Tensor:
     by_shift = torch.cat((here, there.movedim(1, -1)), -1)
     shift = torch.arange(categories, device=z.device) - z.unsqueeze(-1)
     return by_shift.gather(-1, shift % categories)
-
-
-def summed_gradient(table: Tensor, probs: Tensor) -> Tensor:
-    """``[*batch, D, C]``: ``mean_n p_c (f_nc - sum_k p_k f_nk)`` for each variable.
-
-    Args:
-        table: ``[N, *batch, D, C]``, values ``f_nc``.
-        probs: ``[*batch, D, C]``.
-    """
-    # A constant cancels, so one is subtracted before it is rounded: the value of the likeliest
-    # category, which is nearly the mean where that category is all but certain.
-    likeliest = probs.argmax(-1, keepdim=True).expand(*table.shape[:-1], 1)
-    table = table - table.gather(-1, likeliest)
-    mean = (probs * table).sum(-1, keepdim=True)
-    return (probs * (table - mean)).mean(0)

@@ -17,7 +17,7 @@ from carms.sampling.independent import independent_samples
 __all__ = [
     "WithLeaf",
     "finite_slopes",
-    "hard_samples",
+    "independent_one_hot",
     "leaf",
     "no_slope",
     "samples_with_slopes",
@@ -95,18 +95,18 @@ def samples_with_slopes(
 ) -> Draw[WithLeaf]:
     """Independent one-hot samples with respect to which ``f`` can be differentiated."""
     variables = Variables.of(logits)
-    probs, indices, hard = hard_samples(maker, variables, generator)
+    probs, indices, hard = independent_one_hot(maker.samples, variables, generator)
     seen = leaf(hard, variables)
     return Draw(maker, variables, indices, WithLeaf(probs, seen), differentiable=seen)
 
 
-def hard_samples(
-    maker: Estimator, variables: Variables, generator: torch.Generator | None
+def independent_one_hot(
+    samples: int, variables: Variables, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Probabilities ``[*batch, D, C]``, and independent samples: categories ``[N, *batch, D]``, and
     the same one-hot ``[N, *batch, D, C]``.
     """
     with plain_numerics(variables.logits):
         probs = probabilities(variables.logits)
-        indices = independent_samples(probs, maker.samples, generator)
+        indices = independent_samples(probs, samples, generator)
         return probs, indices, one_hot(indices, probs.shape[-1], probs.dtype)

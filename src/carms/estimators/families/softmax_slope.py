@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from carms.core.one_hot import one_hot
 from carms.core.surrogate import zeros_with_gradient_of
 
 __all__ = ["mean_softmax_slope", "midpoint", "softmax_slope"]
@@ -34,8 +35,7 @@ def mean_softmax_slope(logits: Tensor, probs: Tensor) -> Tensor:
 
 def midpoint(indices: Tensor, probs: Tensor) -> Tensor:
     """``[N, *batch, D, C]``: half way from ``probs [*batch, D, C]`` to the one-hot samples."""
-    categories = torch.arange(probs.shape[-1], device=probs.device)
-    return ((indices.unsqueeze(-1) == categories).to(probs.dtype) + probs) / 2
+    return (one_hot(indices, probs.shape[-1], probs.dtype) + probs) / 2
 
 
 def _zeros(logits: Tensor) -> Tensor:
