@@ -68,7 +68,7 @@ def importance_bound(
         shape = (samples, samples, *own_logits.shape[:-2])
         check_memory("weights of pairs of samples", shape, 16, own_logits.device)
     values = check_values(evaluate(log_weight, draw, one_hot), draw.drawn)
-    check_unchanged(own_logits, draw.changes)
+    check_unchanged(own_logits, draw.before)
     bound = values.logsumexp(0) - math.log(samples)
     if not differentiated(own_logits):
         return bound

@@ -121,7 +121,7 @@ class Paths:
             return value
         fixed = values.detach()
         for draw in self._layers:
-            check_unchanged(draw.variables.logits, draw.changes)
+            check_unchanged(draw.variables.logits, draw.before)
             value = tied(value, draw.variables.logits)
             if draw.variables.logits.ndim == draw.drawn.ndim:  # shared: no dimension of samples
                 term = self._estimator.surrogate(draw, fixed)

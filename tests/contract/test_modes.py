@@ -22,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 import carms
 from carms.core import memo
 from carms.core.memo import constant
+from carms.core.random import uniform
 
 
 def test_no_grad(name, categories):
@@ -231,6 +232,17 @@ def test_compiled_without_graph_breaks_unless_it_differentiates_f(name):
 @pytest.mark.filterwarnings("ignore:Skipping serialization of:UserWarning")
 def test_compiled_by_the_default_backend():
     check_compiled("carms-s", "inductor")
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Skipping serialization of:UserWarning")
+def test_compiled_uniforms_have_all_digits():
+    """With 24 bits, a category of probability 5e-8 at the end would never be drawn."""
+    drawn = torch.compile(lambda: uniform((10_000,), dtype=torch.float64))()
+    assert ((drawn > 0) & (drawn < 1)).all()
+    assert (drawn != drawn.float()).float().mean() > 0.99
+    assert abs(drawn.mean() - 0.5) < 5 / (12 * 10_000) ** 0.5
 
 
 @pytest.mark.usefixtures("_fresh_compiler")

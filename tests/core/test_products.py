@@ -53,3 +53,10 @@ def test_on_a_processor_the_precision_is_that_of_the_values(use):
     with Products() as products:
         use(torch.rand)
     assert products.dtypes == {torch.float32}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_autocast_does_not_round_them(use):
+    with torch.autocast("cpu", torch.bfloat16), Products() as products:
+        use(torch.rand)
+    assert products.dtypes == {torch.float32}

@@ -92,13 +92,20 @@ def test_what_lies_beside_the_logits_may_be_changed():
         return RandomTable(2, 3)(z) + rest.relu_().sum()
 
     assert carms.expectation(f, logits, "loorf", samples=4).isfinite().all()
-    whole = logits_of(4, 6)
-    estimator = carms.make("loorf", samples=4)
-    draw = estimator.sample(whole.view(4, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "part", [lambda table: table.view(4, 2, 3), lambda table: table.view(4, 2, 3)[1:]], ids=[0, 1]
+)
+def test_a_view_that_was_changed_since_the_draw(part):
+    """Such as the row of a state in the table of a policy."""
+    table = logits_of(4, 6)
+    estimator = carms.make("reinforce", samples=4)
+    draw = estimator.sample(part(table))
     with torch.no_grad():
-        whole.add_(1)
+        table.add_(torch.arange(6.0))
     with pytest.raises(ValueError, match="changed in place"):
-        estimator.surrogate(draw, torch.zeros(4, 4))
+        estimator.surrogate(draw, torch.zeros(draw.drawn.shape[:-1]))
 
 
 @pytest.mark.parametrize("name", named(stateful=False))

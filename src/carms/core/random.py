@@ -29,10 +29,13 @@ def uniform(
     dtype = dtype or torch.get_default_dtype()
     # What is made of them takes several tensors of their size.
     check_memory("random numbers", shape, 4 * dtype.itemsize, torch.device(device))
-    if generator is None:
+    if generator is not None:
+        drawn = torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
+    elif dtype == torch.float64 and torch.compiler.is_compiling():
+        # The `torch.rand` of the compiler has the 24 bits of single precision in any dtype.
+        drawn = torch.randint(2**53, tuple(shape), device=device).to(dtype) * 2.0**-53
+    else:
         # Not `generator=None`: the compiler has no such operation for sizes that vary.
         drawn = torch.rand(tuple(shape), dtype=dtype, device=device)
-    else:
-        drawn = torch.rand(tuple(shape), generator=generator, dtype=dtype, device=device)
-    # `torch.rand` may return 0, but never 1.
+    # They may be 0, but never 1.
     return drawn.clamp_min_(torch.finfo(drawn.dtype).tiny)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from carms.core.checks.options import check_flag, enough_samples, whole_number
 from carms.core.checks.samples import (
-    changes,
     check_draw,
     check_graph,
     check_terms,
     check_unchanged,
     check_values,
+    fingerprint,
 )
 from carms.core.checks.tensors import check_function
 from carms.core.one_hot import one_hot
@@ -49,7 +49,7 @@ class Draw(Generic[Memory]):
         drawn: ``[N, *batch, D]`` categories; users get copies of them as ``indices``.
         memory: what else the maker has to remember of the draw, in a type of its own.
         differentiable: ``[N, *batch, D, C]``, what ``f`` sees in place of the one-hot samples.
-        changes: number of times that the logits had been changed in place, if it is known.
+        before: the ``fingerprint`` of the logits from which they were drawn.
     """
 
     maker: "Estimator"
@@ -57,10 +57,10 @@ class Draw(Generic[Memory]):
     drawn: Tensor
     memory: Memory
     differentiable: Tensor | None = None
-    changes: int | None = field(init=False)
+    before: int | Tensor | None = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "changes", changes(self.variables.logits))
+        object.__setattr__(self, "before", fingerprint(self.variables.logits))
 
     @property
     def indices(self) -> Tensor:
@@ -192,7 +192,7 @@ class Estimator(torch.nn.Module, ABC):
     def _check_values(self, draw: Draw, fz: object, terms: Tensor | None) -> Tensor:
         """Return ``fz`` if it has a value for each sample, and for each term if there are any."""
         check_draw(self, draw, Draw)
-        check_unchanged(draw.variables.logits, draw.changes)
+        check_unchanged(draw.variables.logits, draw.before)
         check_graph(self, draw.variables.logits, draw.differentiable)
         if terms is None:
             return check_values(fz, draw.drawn)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from carms.core.checks.options import check_flag, enough_samples, whole_number
 from carms.core.checks.samples import (
-    changes,
     check_draw,
     check_graph,
     check_unchanged,
     check_values,
+    fingerprint,
 )
 from carms.core.checks.tensors import check_floats, check_function, holds
 from carms.core.derivatives import differentiated
@@ -38,7 +38,7 @@ class Draw:
         drawn: ``[N, *batch, k]`` items; users get copies of them as ``items``.
         memory: what the maker has to remember beside the items.
         differentiable: ``[N, *batch, n]``, what ``f`` sees where it is differentiated.
-        changes: number of times that the logits had been changed in place, if it is known.
+        before: the ``fingerprint`` of the logits from which they were drawn.
     """
 
     maker: "SubsetEstimator"
@@ -46,10 +46,10 @@ class Draw:
     drawn: Tensor
     memory: Any = None
     differentiable: Tensor | None = None
-    changes: int | None = field(init=False)
+    before: int | Tensor | None = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "changes", changes(self.logits))
+        object.__setattr__(self, "before", fingerprint(self.logits))
 
     @property
     def items(self) -> Tensor:
@@ -133,7 +133,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
     def surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
         """Make value and gradients from values ``fz [N, *batch]``: the second half."""
         check_draw(self, draw, Draw)
-        check_unchanged(draw.logits, draw.changes)
+        check_unchanged(draw.logits, draw.before)
         check_graph(self, draw.logits, draw.differentiable)
         return self._surrogate(draw, check_values(fz, draw.drawn, variables=False))
 

@@ -10,7 +10,6 @@ from carms.core.checks.tensors import check_floats, check_integers, check_mask, 
 from carms.core.dtypes import computing_dtype
 
 __all__ = [
-    "changes",
     "check_categories",
     "check_draw",
     "check_graph",
@@ -18,6 +17,7 @@ __all__ = [
     "check_terms",
     "check_unchanged",
     "check_values",
+    "fingerprint",
 ]
 
 
@@ -120,24 +120,27 @@ def check_graph(maker: object, logits: Tensor, z: Tensor | None) -> None:
         )
 
 
-def changes(logits: Tensor) -> int | None:
-    """The number of times that a tensor was changed in place; None where torch does not count, or
-    counts the changes of a larger tensor of which this one is a part.
+def fingerprint(logits: Tensor) -> int | Tensor | None:
+    """What tells later whether a tensor was changed in place: how often torch counted that, or a
+    copy if it is a part of a larger tensor, whose changes torch counts together. None where
+    nothing can tell.
     """
-    if (
-        torch.compiler.is_compiling()
-        or logits.is_inference()
-        or torch._C._functorch.is_functorch_wrapped_tensor(logits)
-        or (logits._base is not None and logits._base.numel() > logits.numel())
-    ):
+    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(logits):
         return None
+    if logits.is_inference():
+        return None
+    if logits._base is not None and logits._base.numel() > logits.numel():
+        return logits.detach().clone()
     return logits._version
 
 
-def check_unchanged(logits: Tensor, before: int | None) -> None:
+def check_unchanged(logits: Tensor, before: int | Tensor | None) -> None:
     """Raise if logits were changed in place since samples were drawn from them."""
-    now = changes(logits)
-    if now is not None and before is not None and now != before:
+    if isinstance(before, Tensor):
+        changed = holds(lambda: not torch.equal(logits.detach(), before))
+    else:
+        changed = before is not None and fingerprint(logits) not in (None, before)
+    if changed:
         raise ValueError(
             "the logits were changed in place since the samples were drawn from them, as by a step "
             "of an optimiser: sample again, or sample from logits.clone()"
