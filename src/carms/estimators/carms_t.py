@@ -62,9 +62,11 @@ class CarmsT(Estimator):
     included.
 
     What ``f`` computes may enter a loss only by way of what ``expectation`` returns, or the
-    gradient is wrong: use the two-step form for losses on its activations. An ``f`` that computes
-    in float16 inside should return float16 values: then its slopes have a backward pass of their
-    own, in which nothing underflows.
+    gradient is wrong: use the two-step form for losses on its activations. The backward pass of
+    ``f`` must be linear, as that of a derivative is: gradients that are clipped inside ``f``, by a
+    hook or a function of its own, bias the estimate. An ``f`` that computes in float16 inside
+    should return float16 values: then its slopes have a backward pass of their own, in which
+    nothing underflows.
 
     Args:
         samples: number of evaluations, at least 2, neighbours included.

@@ -145,7 +145,7 @@ class RunDirectory:
             return self._own(self._checkpoints.at(step))
         found = self.last_checkpoint()
         if found is None:
-            raise ValueError(f"the run in {self.path} has no good checkpoint yet")
+            raise ValueError(f"the run in {self.path} has no good checkpoint")
         return found
 
     def last_checkpoint(self) -> Checkpoint | None:
