@@ -43,7 +43,7 @@ def synthetic() -> Dataset:
     """Random bytes instead of images: the time of a step does not depend on what they show."""
     source = torch.Generator().manual_seed(0)
     train = torch.randint(256, (5000, 784), dtype=torch.uint8, generator=source)
-    return Dataset("synthetic", train, train[:0], train[:1000], 28, 28)
+    return Dataset(train, train[:0], train[:1000], side=28)
 
 
 def trainer(folder: str, network: str, categories: int, estimator: str) -> Trainer:

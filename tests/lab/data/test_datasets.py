@@ -38,7 +38,7 @@ def test_digits_are_those_of_sklearn_in_a_fixed_order():
     from sklearn.datasets import load_digits
 
     digits = load("digits", Path("/nowhere"))
-    assert (digits.height, digits.width) == (8, 8)
+    assert digits.side == 8
     parts = (digits.train, digits.valid, digits.test)
     assert [list(part.shape) for part in parts] == [[1297, 64], [200, 64], [300, 64]]
     assert all(part.dtype == torch.uint8 for part in parts)

@@ -20,7 +20,7 @@ def test_idx(tiny_mnist, tmp_path, packed):
         else:
             put(tmp_path / "mnist" / name.removesuffix(".gz"), gzip.decompress(contents))
     data = load("dynamic-mnist", tmp_path)
-    assert (data.height, data.width) == (SIDE, SIDE)
+    assert data.side == SIDE
     assert data.train.tolist() == TRAIN[:3].tolist()
     assert data.valid.tolist() == TRAIN[3:].tolist()
     assert data.test.tolist() == TEST.tolist()

@@ -11,11 +11,11 @@ from carms.lab.figures.png import is_whole
 
 
 def test_a_mosaic_has_eight_images_in_each_of_four_rows():
-    images = torch.arange(1, 33).float().view(32, 1).expand(32, 6)
-    mosaic = _mosaic(images, 2, 3)
+    images = torch.arange(1, 33).float().view(32, 1).expand(32, 9)
+    mosaic = _mosaic(images, 3)
     scale = 800 // (8 * (3 + 2))
-    assert mosaic.shape == (4 * 4 * scale, 8 * 5 * scale)
-    inner = mosaic.view(4, 4, scale, 8, 5, scale)[:, 1:3, :, :, 1:4]
+    assert mosaic.shape == (4 * 5 * scale, 8 * 5 * scale)
+    inner = mosaic.view(4, 5, scale, 8, 5, scale)[:, 1:4, :, :, 1:4]
     assert torch.equal(inner[:, 0, 0, :, 0, 0].flatten(), images[:, 0])
     assert (inner == inner[:, :1, :1, :, :1, :1]).all()
 

@@ -258,7 +258,7 @@ def test_evaluation_is_of_all_training_and_all_test_images():
     train, valid, test = ones[1:].repeat(60, 1), ones[:1], ones[[0, 1]].repeat(15, 1)
     told = []
     found = evaluate(
-        Counting(), Dataset("", train, valid, test, 2, 2), 7, 0, lambda *args: told.append(args)
+        Counting(), Dataset(train, valid, test, side=2), 7, 0, lambda *args: told.append(args)
     )
     error = [one.float().div(255).sum(-1).std().item() / len(one) ** 0.5 for one in (train, test)]
     assert found == {

@@ -37,7 +37,7 @@ def test_a_step_goes_uphill(tmp_path):
     settings = Settings(**SMALL | {"estimator": "exact"})
     run = Trainer(settings, tmp_path / "run")
     before = copy.deepcopy(run.model)
-    images = run.one_step()
+    images, _ = run.one_step()
     logits = before.logits(images)
     elbo = carms.expectation(before.log_weight(images, logits), logits, "exact").mean()
     elbo.backward()
@@ -78,7 +78,8 @@ def test_an_epoch_has_every_image_once_in_an_order_of_its_own(tmp_path):
 
 def test_a_batch_of_more_images_than_there_are(tmp_path):
     count = len(load("digits").train)
-    assert len(Trainer(Settings(**SMALL, batch=count), tmp_path / "run").one_step()) == count
+    trainer = Trainer(Settings(**SMALL, batch=count), tmp_path / "run")
+    assert len(trainer.one_step().images) == count
     with pytest.raises(ValueError, match=f"batch must be at most {count:,}, .*, got {count + 1:,}"):
         Trainer(Settings(**SMALL, batch=count + 1), tmp_path / "run").run()
     assert not (tmp_path / "run").exists()

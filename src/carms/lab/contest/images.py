@@ -83,9 +83,7 @@ class ImageLearner(TaskLearner):
         self._learner = Learner(settings, data=self._data)
 
     def step(self) -> float:
-        before = self._learner.objective_sum
-        self._learner.one_step()
-        return self._learner.objective_sum - before
+        return self._learner.one_step().objective
 
     def judge(self) -> Judged:
         return Judged(self._bound(self._data.valid), self._bound(self._data.test))

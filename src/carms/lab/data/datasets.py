@@ -27,17 +27,15 @@ NAMES = tuple(SOURCES)
 
 @dataclass(frozen=True)
 class Dataset:
-    """Images ``[n, height * width]``, row by row.
+    """Square images ``[n, side * side]``, row by row.
 
     Pixels are uint8, and value / 255 is the probability of a one.
     """
 
-    name: str
     train: Tensor
     valid: Tensor
     test: Tensor
-    height: int
-    width: int
+    side: int
 
 
 def some_of(images: Tensor, count: int) -> Tensor:
@@ -73,13 +71,13 @@ def load(name: str, root: Path | None = None, *, upright: bool = True) -> Datase
     if source.column_major and upright:
         images = images.view(-1, source.side, source.side).mT.flatten(1)
     train, valid, test = images.split(list(source.sizes))
-    return Dataset(name, train, valid, test, source.side, source.side)
+    return Dataset(train, valid, test, source.side)
 
 
 def verify(name: str, root: Path | None = None) -> list[tuple[Path, State]]:
     """Every file of a set of images, and whether it is there and what it should be."""
     source = source_of(name)
-    return [state(path, file, source) for path, file in paths(source, root)]
+    return [(path, state(path, file, source)) for path, file in paths(source, root)]
 
 
 def source_of(name: str) -> Source:

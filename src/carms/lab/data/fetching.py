@@ -39,7 +39,7 @@ def fetch(name: str, root: Path | None = None, progress: bool = True) -> list[Pa
     source = source_of(name)
     wanted = {}
     for path, file in paths(source, root):
-        if state(path, file, source)[1] != "good":
+        if state(path, file, source) != "good":
             wanted[path.with_name(file.name)] = file
     if wanted:
         folder = next(iter(wanted)).parent

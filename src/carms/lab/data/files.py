@@ -55,12 +55,12 @@ def examined(path: Path, file: File, source: Source) -> tuple[Tensor, ...]:
     return images
 
 
-def state(path: Path, file: File, source: Source) -> tuple[Path, State]:
-    """The path, and whether the file there is good, missing or damaged."""
+def state(path: Path, file: File, source: Source) -> State:
+    """Whether the file at a path is good, missing or damaged."""
     if not path.exists():
-        return path, "missing"
+        return "missing"
     try:
         examined(path, file, source)
     except (OSError, ValueError):
-        return path, "damaged"
-    return path, "good"
+        return "damaged"
+    return "good"

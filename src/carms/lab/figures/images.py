@@ -38,7 +38,7 @@ def draw_images(
     for name in names:
         paths.append(directory / f"{name}.png")
         label = PICTURES[name]
-        mosaic = _mosaic(_in_rows(pictures[name].cpu(), label), data.height, data.width)
+        mosaic = _mosaic(_in_rows(pictures[name].cpu(), label), data.side)
         write_atomically(paths[-1], _with_text(mosaic, label))
     return paths
 
@@ -50,10 +50,10 @@ def _in_rows(images: Tensor, label: PictureLabel) -> Tensor:
     return images.view(2, 8, 2, -1).transpose(1, 2).flatten(0, 2)
 
 
-def _mosaic(images: Tensor, height: int, width: int) -> Tensor:
+def _mosaic(images: Tensor, side: int) -> Tensor:
     """Arrange ``[32, pixels]`` as one image of four rows, about 800 pixels wide."""
-    margin = max(1, width // 14)
-    framed = pad(images.view(4, 8, height, width), (margin,) * 4)
+    margin = max(1, side // 14)
+    framed = pad(images.view(4, 8, side, side), (margin,) * 4)
     image = framed.transpose(1, 2).flatten(2, 3).flatten(0, 1)
     scale = max(1, WIDTH // image.shape[1])
     return image.repeat_interleave(scale, 0).repeat_interleave(scale, 1)

@@ -30,16 +30,18 @@ def mean_bound(
     pixels: Tensor,
     samples: int,
     seed: int,
-    on_part: OnPart = lambda done, total: None,
+    on_images: Callable[[int], None] = lambda count: None,
 ) -> tuple[float, float]:
-    """The mean bound over a data set, with its Monte Carlo standard error."""
+    """The mean bound over a data set, with its Monte Carlo standard error. The number of images is
+    told after each part of them.
+    """
     device = model.mean.device
     stream = torch.Generator(device).manual_seed(seed)
     found: list[Tensor] = []
     for part in pixels.split(CHUNK):
         images = binarised(part.to(device), stream)
         found.append(model.bound(images, samples, stream).double())
-        on_part(len(found) * CHUNK, len(pixels))
+        on_images(len(part))
     bounds = torch.cat(found)
     return bounds.mean().item(), (bounds.std() / len(bounds) ** 0.5).item()
 
@@ -53,14 +55,15 @@ def evaluate(
 ) -> dict[str, float]:
     """Log likelihood bounds of the training and the test set."""
     total = len(data.train) + len(data.test)
+    done = 0
+
+    def tell(count: int) -> None:
+        nonlocal done
+        done += count
+        on_part(done, total)
+
     result: dict[str, float] = {}
-    before = 0
     for name, pixels in (("train", data.train), ("test", data.test)):
-
-        def tell(done: int, of: int, before: int = before) -> None:
-            on_part(before + min(done, of), total)
-
         bound, error = mean_bound(model, pixels, samples, seed, tell)
-        before += len(pixels)
         result |= {f"{name}_log_likelihood": bound, f"{name}_standard_error": error}
     return result

@@ -27,7 +27,7 @@ def predicted_seconds(settings: Settings) -> tuple[float, float]:
     side, (train, _, test) = source.side, source.sizes
     stream = torch.Generator().manual_seed(0)
     images = torch.randint(256, (max(500, settings.batch), side**2), generator=stream).byte()
-    data = Dataset("noise", images, images[:0], images, side, side)
+    data = Dataset(images, images[:0], images, side)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,10 +19,17 @@ from carms.lab.train.batches import Batches
 from carms.lab.train.evaluation import binarised
 from carms.lab.train.state import joined, misfit, part
 
-__all__ = ["LEARNED_RATE", "Learner"]
+__all__ = ["LEARNED_RATE", "Learner", "Step"]
 
 # Learning rate of the parameters of an estimator.
 LEARNED_RATE = 1e-3
+
+
+class Step(NamedTuple):
+    """The images of a step, and the objective of these images before it."""
+
+    images: Tensor
+    objective: float
 
 
 class Learner:
@@ -63,8 +71,8 @@ class Learner:
         self.total_seconds = 0.0
         self._evaluations = 0
 
-    def one_step(self) -> Tensor:
-        """Take the next images, which are returned, and change the parameters once."""
+    def one_step(self) -> Step:
+        """Take the next images, and change the parameters once."""
         started = time.perf_counter()
         index = self.batches.at(self.step)
         pixels = self.train_images.index_select(0, index.to(self.device))
@@ -81,7 +89,7 @@ class Learner:
         seconds = time.perf_counter() - started
         self.seconds_since_line += seconds
         self.total_seconds += seconds
-        return images
+        return Step(images, value)
 
     @property
     def steps_since_line(self) -> int:

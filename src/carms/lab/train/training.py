@@ -156,7 +156,7 @@ class Trainer(Learner):
         on_step(self.step, None)
         with event_writer(self.directory.path / "tensorboard", self.step + 1) as writer:
             while self.step < settings.steps:
-                images = self.one_step()
+                images, _ = self.one_step()
                 mean = self.objective_sum / self.steps_since_line
                 last = self.step == settings.steps
                 line = None
