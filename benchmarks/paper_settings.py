@@ -12,9 +12,9 @@ import torch
 from timing import print_table
 from torch import Tensor, nn
 
-from carms.lab.data.datasets import load
+from carms.lab.data.datasets import binarised, load
 from carms.lab.runs.settings import Settings
-from carms.lab.train.evaluation import binarised, mean_bound
+from carms.lab.train.evaluation import mean_bound
 from carms.lab.train.learner import Learner
 
 SETTINGS = Settings(dataset="dynamic-mnist", network="linear", categories=3, estimator="loorf")

@@ -17,6 +17,8 @@ PICTURE = ROOT / "docs" / "pictures" / "rooms.py"
 HOUSE = runpy.run_path(str(PICTURE))
 FILE_LINES = {"src": 300, "tests": 350, "benchmarks": 300, "examples": 300, "docs": 300}
 FUNCTION_LINES = 70
+# From the top floor to the ground.
+LAB = ("cli", "contest", "sweep", "train", "report", "figures", "models", "data", "runs")
 OWN = "self", "cls"
 # Files that choose estimators: contestants of a benchmark or command, or the subject of a test.
 CHOOSE_ESTIMATORS = {
@@ -55,6 +57,16 @@ def test_rooms_import_only_rooms_below_them():
     for room, other in HOUSE["arrows"]():
         assert order.index(room) < order.index(other), f"{room} imports {other}"
         assert other != "lab" or room == "__main__", f"{room} imports {other}"
+
+
+def test_rooms_of_the_lab_import_only_rooms_below_them():
+    lab = HOUSE["PACKAGE"] / "lab"
+    for path in lab.rglob("*.py"):
+        room, floor = path.relative_to(lab).parts[0], LAB.index
+        for module, _ in HOUSE["imports"](path):
+            other = module.removeprefix("carms.lab.").partition(".")[0]
+            if room in LAB and other in LAB and module.startswith("carms.lab."):
+                assert floor(room) <= floor(other), f"{path} imports {other}"
 
 
 def test_estimators_do_not_import_each_other():

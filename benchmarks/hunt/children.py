@@ -28,7 +28,7 @@ MEMORY = 2 * 2**30
 
 # What the commands import when they run, and the first backward pass.
 IMPORTED_LATE = (
-    "carms.lab.figures.curves",
+    "carms.lab.report.curves",
     "carms.lab.report.page",
     "carms.lab.sweep.processes",
     "carms.lab.train.forecast",

@@ -11,10 +11,9 @@ from torch import Tensor
 
 import carms
 from carms.estimators import Estimator, find
-from carms.lab.data.datasets import some_of
+from carms.lab.data.datasets import binarised, some_of
 from carms.lab.models.latent import LatentModel
 from carms.lab.runs.settings import Settings
-from carms.lab.train.evaluation import binarised
 from carms.lab.train.training import Trainer
 
 # Evaluations per gradient; unord has seven, as in the paper.

@@ -6,8 +6,8 @@ import sys
 
 from small_runs import train
 
-from carms.lab.figures.curves import draw_curves
 from carms.lab.report.blocks import make_blocks
+from carms.lab.report.curves import draw_curves
 from carms.lab.runs.gather import gather
 
 

@@ -7,12 +7,12 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import carms
-from carms.lab.data.datasets import Dataset
+from carms.lab.data.datasets import Dataset, binarised
 from carms.lab.models.completion import Completion
 from carms.lab.models.likelihood import log_likelihood
 from carms.lab.models.vae import DiscreteVae
 from carms.lab.train.adam import Adam
-from carms.lab.train.evaluation import binarised, evaluate
+from carms.lab.train.evaluation import evaluate
 from carms.lab.train.variance import compare_variances, contribution_variance, gradient_variance
 
 

@@ -13,9 +13,9 @@ from carms.lab.cli.console import PlainConsole
 from carms.lab.cli.main import main
 from carms.lab.cli.plot import Plot
 from carms.lab.cli.report import Report
-from carms.lab.figures.curves import draw_curves
 from carms.lab.figures.png import read_picture
 from carms.lab.report.blocks import make_blocks
+from carms.lab.report.curves import draw_curves
 from carms.lab.report.paper import printed
 from carms.lab.report.pictures import embed_pictures
 from carms.lab.report.table_texts import to_csv

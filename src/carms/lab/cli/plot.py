@@ -36,8 +36,8 @@ class Plot:
         """Gather the runs, print their table and draw them."""
         with console.status("Loading"):
             from carms.lab.figures.axes import picture_paths
-            from carms.lab.figures.curves import draw_curves
             from carms.lab.report.blocks import make_blocks
+            from carms.lab.report.curves import draw_curves
             from carms.lab.runs.gather import gather
 
         picture_paths(self.out)

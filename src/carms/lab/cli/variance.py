@@ -60,9 +60,8 @@ class Variance:
         import torch
 
         from carms.lab.cli.machine import prepare
-        from carms.lab.data.datasets import some_of
+        from carms.lab.data.datasets import binarised, some_of
         from carms.lab.runs.writing import write_json
-        from carms.lab.train.evaluation import binarised
         from carms.lab.train.training import Trainer
         from carms.lab.train.variance import compare_variances
 

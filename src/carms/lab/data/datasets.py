@@ -15,6 +15,7 @@ from carms.lab.extras import needed
 __all__ = [
     "NAMES",
     "Dataset",
+    "binarised",
     "default_root",
     "load",
     "some_of",
@@ -36,6 +37,14 @@ class Dataset:
     valid: Tensor
     test: Tensor
     side: int
+
+
+def binarised(pixels: Tensor, generator: torch.Generator) -> Tensor:
+    """Ones with probability ``pixels / 255``, exactly, as floats."""
+    threshold = torch.randint(
+        255, pixels.shape, dtype=torch.uint8, device=pixels.device, generator=generator
+    )
+    return (threshold < pixels).float()
 
 
 def some_of(images: Tensor, count: int) -> Tensor:

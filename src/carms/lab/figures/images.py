@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import pad
 
-from carms.lab.data.datasets import Dataset, some_of
+from carms.lab.data.datasets import Dataset, binarised, some_of
 from carms.lab.figures.labels import PICTURES, PictureLabel
 from carms.lab.models.latent import LatentModel
 from carms.lab.runs.writing import write_atomically
-from carms.lab.train.evaluation import binarised
 
 __all__ = ["draw_images"]
 

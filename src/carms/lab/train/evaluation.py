@@ -5,24 +5,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from carms.lab.data.datasets import Dataset
+from carms.lab.data.datasets import Dataset, binarised
 from carms.lab.models.latent import LatentModel
 
-__all__ = ["OnPart", "binarised", "evaluate", "mean_bound"]
+__all__ = ["OnPart", "evaluate", "mean_bound"]
 
 OnPart = Callable[[int, int], None]
 """Is told the number of images that are done, and the number of all."""
 
 # Number of images that are evaluated at a time.
 CHUNK = 50
-
-
-def binarised(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """Ones with probability ``pixels / 255``, exactly, as floats."""
-    threshold = torch.randint(
-        255, pixels.shape, dtype=torch.uint8, device=pixels.device, generator=generator
-    )
-    return (threshold < pixels).float()
 
 
 def mean_bound(

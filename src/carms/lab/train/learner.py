@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from carms.estimators import Estimator, make
-from carms.lab.data.datasets import Dataset, load
+from carms.lab.data.datasets import Dataset, binarised, load
 from carms.lab.models.build import build_model
 from carms.lab.runs.settings import Settings
 from carms.lab.train.adam import Adam
 from carms.lab.train.batches import Batches
-from carms.lab.train.evaluation import binarised
 from carms.lab.train.state import joined, misfit, part
 
 __all__ = ["LEARNED_RATE", "Learner", "Step"]

@@ -6,10 +6,10 @@ import pytest
 from caught_figures import drawn
 from written_runs import write_run
 
-from carms.lab.figures import curves
 from carms.lab.figures.axes import plain_log_axis, plain_steps
-from carms.lab.figures.curves import BANDS, draw_curves
+from carms.lab.report import curves
 from carms.lab.report.blocks import make_blocks
+from carms.lab.report.curves import BANDS, draw_curves
 from carms.lab.runs.gather import gather
 
 
