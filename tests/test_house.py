@@ -83,6 +83,25 @@ def test_private_names_are_not_imported():
             assert not any(map(private, [*module.split("."), name])), f"{path}: {module}.{name}"
 
 
+def test_modules_list_what_others_import():
+    modules = {path: HOUSE["module_of"](ROOT / path) for path, _ in trees("src")}
+    listed = {
+        modules[path].removesuffix(".__init__"): strings_of_all(tree) for path, tree in trees("src")
+    }
+    for path in HOUSE["PACKAGE"].rglob("*.py"):
+        for module, name in HOUSE["imports"](path):
+            known = name in listed.get(module, [name]) or f"{module}.{name}" in listed
+            assert known or not name, f"{path} imports {name}, which {module} does not list"
+
+
+def strings_of_all(tree):
+    """What ``__all__`` of a file lists."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return []
+
+
 def test_the_picture_of_the_rooms_is_up_to_date():
     drawn = PICTURE.with_suffix(".svg").read_text()
     assert drawn == HOUSE["picture"](), f"run python {PICTURE.relative_to(ROOT)}"

@@ -12,7 +12,7 @@ from carms.estimators import Estimator, make
 from carms.estimators.base import Objective
 from carms.estimators.exact import MAX_CONFIGURATIONS, Exact
 
-__all__ = ["LARGEST_ENUMERATION", "LARGEST_PIECE", "Problem"]
+__all__ = ["Problem"]
 
 # Numbers in the one-hot samples of an enumeration, beyond which the bias is not worth its memory.
 LARGEST_ENUMERATION = 1 << 26

@@ -11,7 +11,7 @@ from carms.core.pairs import take_pairs
 from carms.couplings.base import chunk_length
 from carms.couplings.permutations import later_pairs, make_orders, pair_numbers, prefixes
 
-__all__ = ["lift_by_pairs", "lift_by_table", "mean_lift"]
+__all__ = ["lift_by_pairs", "mean_lift"]
 
 # Number of (position, order, variable) triples to work on at a time.
 _CHUNK = 1 << 19

@@ -13,7 +13,7 @@ from carms.sequences import Rollouts, advantages, rollouts
 from carms.subsets.base import Draw, race
 from carms.subsets.listed import ByCategories, count
 
-__all__ = ["COUPLED", "MOST_LISTED", "Carms", "default_epsilon"]
+__all__ = ["Carms", "default_epsilon"]
 
 # Largest number of subsets that become the categories of one variable. If there are more, their
 # picks are coupled.

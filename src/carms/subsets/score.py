@@ -13,7 +13,7 @@ from torch import Tensor
 from carms.core.products import exact_product
 from carms.estimators.families.arrivals import arrivals
 
-__all__ = ["log_prob", "outside", "score"]
+__all__ = ["log_prob", "member_scores", "outside", "score"]
 
 
 def log_prob(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:

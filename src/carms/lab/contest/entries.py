@@ -7,7 +7,7 @@ import torch
 from carms.estimators import Estimator, available, find, make
 from carms.lab.contest.task import Entry
 
-__all__ = ["categorical_entries"]
+__all__ = ["OVERDRAFT", "categorical_entries"]
 
 # An estimator that cannot make do with the budget may use this multiple of it.
 OVERDRAFT = 8

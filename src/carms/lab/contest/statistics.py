@@ -11,7 +11,15 @@ from torch import Tensor
 
 from carms.lab.extras import needed
 
-__all__ = ["Difference", "Rank", "Verdict", "paired_difference", "ranks"]
+__all__ = [
+    "LEAST_SEEDS",
+    "LEVEL",
+    "Difference",
+    "Rank",
+    "Verdict",
+    "paired_difference",
+    "ranks",
+]
 
 Verdict = Literal["better", "worse", "not distinguishable", "too few seeds"]
 

@@ -14,7 +14,6 @@ __all__ = [
     "DEFAULTS",
     "Block",
     "changed_settings",
-    "estimator_order",
     "headline",
     "make_blocks",
     "variant",

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 from carms.lab.runs.reading import open_regular, parse_object
 from carms.lab.runs.sums import Sums
 
-__all__ = ["METRICS_LIMIT", "Metrics", "Series", "last_line", "number", "read_metrics"]
+__all__ = [
+    "LARGEST",
+    "METRICS_LIMIT",
+    "Metrics",
+    "Series",
+    "last_line",
+    "number",
+    "read_metrics",
+]
 
 METRICS = ("objective", "test_bound", "gradient_variance", "milliseconds")
 # Those that every line of training has.

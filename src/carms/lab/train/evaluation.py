@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.lab.data.datasets import Dataset, binarised
 from carms.lab.models.latent import LatentModel
 
-__all__ = ["OnPart", "evaluate", "mean_bound"]
+__all__ = ["CHUNK", "OnPart", "evaluate", "mean_bound"]
 
 OnPart = Callable[[int, int], None]
 """Is told the number of images that are done, and the number of all."""
