@@ -21,7 +21,7 @@ from carms.core.pairs import take_pairs
 from carms.core.random import inside_unit_interval, uniform
 from carms.core.shown import described, shown_options
 
-__all__ = ["Copula"]
+__all__ = ["Copula", "right_ends"]
 
 
 class Copula(ABC):
@@ -156,7 +156,7 @@ class Copula(ABC):
             is in the first and another in the second, divided by the product of the lengths; of
             equal intervals, any positive number. A new tensor.
         """
-        right = (left + width).clamp_max(1) if right is None else right
+        right = right_ends(left, width, right)
         low_a, low_b = take_pairs(self.coordinate(left))
         high_a, high_b = take_pairs(self.coordinate(right))
         mass = self.joint(high_a, high_b) - self.joint(high_a, low_b)
@@ -169,6 +169,11 @@ class Copula(ABC):
 
     def __repr__(self) -> str:
         return described(type(self).__name__, shown_options(self, "samples"))
+
+
+def right_ends(left: Tensor, width: Tensor, right: Tensor | None) -> Tensor:
+    """Right ends as given to ``lift``, or ``left + width``, but not beyond 1 by rounding."""
+    return (left + width).clamp_max(1) if right is None else right
 
 
 def _as_tensor(value: object, other: object) -> object:

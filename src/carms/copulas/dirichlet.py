@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas.antithetic import antithetic_lift
-from carms.copulas.base import Copula
+from carms.copulas.base import Copula, right_ends
 from carms.copulas.hole import Hole
 from carms.core.checks.options import check_flag
 from carms.core.pairs import take_pairs
@@ -87,7 +87,7 @@ class Dirichlet(Copula):
         its mass is ``t^m [s(h) s(k) - (1 - s(h)) (1 - s(k)) s(h k / ((1 - h) (1 - k)))]``, where
         what is subtracted is less than half of the rest.
         """
-        right = (left + width).clamp_max(1) if right is None else right
+        right = right_ends(left, width, right)
         if self.samples == 2:
             return antithetic_lift(left, width, right)
         power = self.samples - 1

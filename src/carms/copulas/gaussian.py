@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.copulas.antithetic import antithetic_lift
-from carms.copulas.base import Copula
+from carms.copulas.base import Copula, right_ends
 from carms.copulas.hole import Hole
 from carms.core.pairs import take_pairs
 from carms.core.quadrature import gauss_legendre
@@ -66,7 +66,7 @@ class Gaussian(Copula):
         return integral
 
     def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
-        right = (left + width).clamp_max(1) if right is None else right
+        right = right_ends(left, width, right)
         if self.samples == 2:
             return antithetic_lift(left, width, right)
         low_a, low_b = take_pairs(self.coordinate(left))

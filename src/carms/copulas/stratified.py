@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from carms.copulas.base import Copula
+from carms.copulas.base import Copula, right_ends
 from carms.copulas.hole import Hole
 from carms.core.pairs import take_pairs
 
@@ -62,7 +62,7 @@ class Stratified(Copula):
 
     def lift(self, left: Tensor, width: Tensor, right: Tensor | None = None) -> Tensor:
         strata = self.samples
-        right = left + width if right is None else right
+        right = right_ends(left, width, right)
         left_a, left_b = take_pairs(left)
         width_a, width_b = take_pairs(width.clamp_min(torch.finfo(width.dtype).tiny))
         below = left_a < left_b
