@@ -68,6 +68,18 @@ def test_rows_have_the_figures_of_the_paper_and_dashes_for_what_is_missing(bench
     assert found[7] == " / ".join(f"{cell.mean:.2f}" for cell in paper)
 
 
+def test_leads_are_differences_to_loorf_in_rows_that_have_it(benchmark):
+    runs = read_grid("short-vae")
+    row = [run for run in runs if benchmark.key_of_run(run)[:3] == ("omniglot", "linear", "3")]
+    by_name = {run.estimator: run for run in row}
+    put(benchmark, by_name["carms-t"], "-1.00", "-2.50")
+    assert len(benchmark.rows_of_leads(runs)) == 1
+    put(benchmark, by_name["loorf"], "-1.25", "-2.00")
+    header, found = benchmark.rows_of_leads(runs)
+    assert header[3:] == ["`carms-i`", "`carms-s`", "`carms-t`"]
+    assert found == ["omniglot", "linear", "3", "-", "-", "+0.25 / -0.50"]
+
+
 def test_runs_with_all_steps_have_a_row_each(benchmark):
     runs = benchmark.long_runs()
     assert {run.steps for run in runs} == {10**6}
