@@ -55,7 +55,8 @@ def expectation(
         options: further options of the estimator.
 
     Returns:
-        The estimate ``[*batch]``. Call ``backward()`` on it, or on a loss that is made of it.
+        The estimate ``[*batch]``. Call ``backward()`` on it, or on a loss that is linear in it: in
+        its square or logarithm, value and gradient would share their samples, which is a bias.
 
     Raises:
         ValueError: if a value does not fit, or if samples would take more than all the memory of

@@ -269,7 +269,7 @@ def test_the_bias_is_measured_in_small_calls_or_not_at_all():
     assert max(sizes) == 8
     measured = carms.compare(f, logits, "loorf", replicates=3, generator=generator(1))
     assert max(sizes) == 1024
-    assert sum(sizes) == 7**4 + 6 * 8
+    assert sum(sizes) == 7**4 + problem_module.EVALUATED_AGAIN + 6 * 8
     assert row(without, "loorf")["bias"] is None
     assert row(without, "loorf")["variance"] == row(measured, "loorf")["variance"]
     found = carms.compare(f, logits, "exact", replicates=2)
@@ -279,3 +279,56 @@ def test_the_bias_is_measured_in_small_calls_or_not_at_all():
 def test_an_f_of_the_wrong_shape_at_many_configurations():
     with pytest.raises(ValueError, match=r"one per sample.* got shape \[\]"):
         carms.compare(lambda z: z.sum(), torch.zeros(4, 7), "loorf", replicates=3)
+
+
+def test_no_bias_is_claimed_where_f_is_random(problem):
+    f, logits = problem
+    torch.manual_seed(1)
+    table = carms.compare(lambda z: f(z) + torch.randn(len(z)), logits, "loorf", replicates=200)
+    assert row(table, "loorf")["bias"] is None
+    assert "f has other values each time" in str(table)
+
+    def writes(z):
+        values = f(z.clone())
+        z.zero_()
+        return values
+
+    table = carms.compare(writes, logits, "loorf", replicates=200)
+    assert row(table, "loorf")["bias"] < 4 * row(table, "loorf")["standard_error"]
+
+
+def test_looking_for_randomness_draws_nothing(problem):
+    f, logits = problem
+    seen = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        carms.compare(f, logits, "loorf", replicates=2, bias=not seen)
+        seen.append(torch.rand(()))
+    assert torch.equal(*seen)
+
+
+def test_groups_that_depend_on_each_other_are_refused():
+    logits = torch.zeros(1, 3, requires_grad=True)
+
+    def f(a, b):
+        return (a * b).sum((-2, -1))
+
+    for groups, number in (
+        ((logits, logits), 1),
+        ((logits, 2 * logits), 1),
+        ((2 * logits, logits), 0),
+    ):
+        with pytest.raises(ValueError, match=f"group {number} of the logits depends on"):
+            carms.compare(f, groups, "loorf", replicates=2)
+    both = torch.zeros(2, 3, requires_grad=True)
+    encoder = both * 2
+    carms.compare(f, (encoder[:1], encoder[1:]), "loorf", replicates=2)
+    carms.compare(f, (logits.detach(), logits.detach()), "loorf", replicates=2)
+
+
+def test_the_usual_estimators_can_be_averaged_over_in_reasonable_time():
+    few, many = (
+        carms.compare(lambda z: z.float().mean(-1), torch.zeros(2, c), one_hot=False, replicates=2)
+        for c in (10, 400)
+    )
+    assert set(few.to_dict()) - set(many.to_dict()) == {"carms-i"}

@@ -24,6 +24,8 @@ from carms.core import memo
 from carms.core.memo import constant
 from carms.core.random import uniform
 
+RUNNING_MEAN = {"baseline": "running-mean"}
+
 
 def test_no_grad(name, categories):
     logits = logits_of(5, 2, categories)
@@ -252,6 +254,54 @@ def test_compiled_for_batches_of_several_sizes(name):
     step = torch.compile(lambda logits: estimator.expectation(quadratic, logits), backend="eager")
     for rows in (3, 7, 11):
         assert step(logits_of(rows, 2, 3)).shape == (rows,)
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("carms-t", {}), ("carms-t", {"samples": 2}), ("ridge", {}), ("reinforce", RUNNING_MEAN)],
+)
+def test_what_is_kept_learns_when_compiled(name, options):
+    """From the calls of a loss of several, too, before whose backward pass all have been made."""
+    plain, compiled = (carms.make(name, **options) for _ in "ab")
+    step = torch.compile(
+        lambda logits: compiled.expectation(quadratic, logits), backend="aot_eager", fullgraph=True
+    )
+    for call in (lambda logits: plain.expectation(quadratic, logits), step):
+        for _ in range(20):
+            logits = logits_of(2, 3)
+            (call(logits) + call(logits)).backward()
+    count = [list(made.buffers())[-1] for made in (plain, compiled)]
+    assert count[0] > 0
+    assert torch.equal(*count)
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.filterwarnings("ignore:<class 'torch.autograd.function.Function'>:DeprecationWarning")
+def test_what_was_learned_is_used_when_compiled():
+    """Without it, slopes that mislead would be trusted."""
+    torch.manual_seed(0)
+    start, weight = torch.randn(1, 4), torch.tensor([0.0, 1.0, -1.0, 2.0])
+
+    def f(z):
+        return (z @ weight).sum(-1) + 40 * z[..., 0, 0] * (1 - z[..., 0, 0])
+
+    def gradients(call, count):
+        rows = []
+        for _ in range(count):
+            leaf = start.clone().requires_grad_()
+            rows.append(torch.autograd.grad(call(leaf), leaf)[0])
+        return torch.stack(rows)
+
+    estimator = carms.make("carms-t", samples=8)
+
+    def call(logits):
+        return estimator.expectation(f, logits)
+
+    blind = gradients(call, 40)
+    step = torch.compile(call, backend="aot_eager", fullgraph=True)
+    assert gradients(step, 100).var(0).sum() < blind[:16].var(0).sum() / 20
 
 
 @pytest.mark.usefixtures("_fresh_compiler")

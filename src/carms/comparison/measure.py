@@ -24,6 +24,8 @@ __all__ = ["compare"]
 
 # The largest number of calls on which distinct evaluations are counted; only the others are timed.
 _COUNTED_CALLS = 200
+# With more of them, averages over all orderings take longer than anything else in a comparison.
+_MOST_CATEGORIES = 64
 
 
 def compare(
@@ -60,7 +62,8 @@ def compare(
             The table says which have any.
         bias: whether to measure the bias. For the exact gradient, ``f`` is evaluated at all
             ``C^D`` configurations, in calls of at most 1,024, if there are at most 65,536, and at
-            most 2^26 when multiplied by the number of logits.
+            most 2^26 when multiplied by the number of logits. A random ``f``, as with dropout, has
+            no exact gradient that could be known, and so no bias in the table.
         one_hot: as for ``carms.expectation``.
         terms: as for ``carms.expectation``.
 
@@ -87,12 +90,15 @@ def compare(
         for turn in range(replicates):
             for run in runs:
                 run.repeat(counted=turn < min(_COUNTED_CALLS, replicates // 2))
-    return Comparison(tuple(run.measurement(truth) for run in runs), replicates)
+    rows = tuple(run.measurement(truth) for run in runs)
+    return Comparison(rows, replicates, problem.random)
 
 
 def _usual(problem: Problem, samples: int | None) -> list[str]:
     """Names of estimators that suit a problem."""
     names = ["reinforce", "loorf", "carms-i", "carms-g", "carms-s"]
+    if problem.logits.shape[-1] > _MOST_CATEGORIES:
+        names.remove("carms-i")
     if problem.differentiable():
         names += ["carms-t"]
     if problem.logits.shape[-1] == 2:

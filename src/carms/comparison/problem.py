@@ -1,6 +1,8 @@
 """The problem on which estimators are compared."""
 
 import math
+from collections.abc import Sequence
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -18,19 +20,30 @@ __all__ = ["Problem"]
 LARGEST_ENUMERATION = 1 << 26
 # Configurations at which `f` is evaluated in one call.
 LARGEST_PIECE = 1 << 10
+# Configurations at which `f` is evaluated once more, to see whether it is random.
+EVALUATED_AGAIN = 64
+
+
+# Share of the largest value by which values of ``f`` at the same points may differ by rounding.
+_ROUNDING = 1e-3
 
 
 class Problem:
-    """``f`` and its logits, ready for many gradients with respect to them."""
+    """``f`` and its logits, ready for many gradients with respect to them.
+
+    Attributes:
+        random: whether ``exact_gradient`` found other values of ``f`` at the same points.
+    """
 
     def __init__(
         self, f: Objective, given: Distribution, one_hot: bool, terms: Tensor | None
     ) -> None:
-        self.f, self.one_hot, self.terms = f, one_hot, terms
+        self.f, self.one_hot, self.terms, self.random = f, one_hot, terms, False
         variables = Variables.of(given)
         groups = variables.groups or (variables,)
         self._binary = [group.binary for group in groups]
         self._leaves = [_leaf(group) for group in groups]
+        _check_independent(self._leaves)
         own = tuple(
             Bernoulli(logits=leaf, validate_args=False) if binary else leaf
             for leaf, binary in zip(self._leaves, self._binary, strict=True)
@@ -66,20 +79,32 @@ class Problem:
         return True
 
     def exact_gradient(self) -> Tensor | None:
-        """The gradient by enumeration, or None where that is not feasible."""
+        """The gradient by enumeration, or None where that is not feasible, or ``f`` is random."""
         count = math.prod(Variables.of(self.variables).categories)
         if count > MAX_CONFIGURATIONS or count * self.logits.numel() > LARGEST_ENUMERATION:
             return None
-        return self.gradient(Exact(), None, self._in_pieces)
+        gradient = self.gradient(Exact(), None, self._in_pieces)
+        return None if self.random else gradient
 
     def _in_pieces(self, *seen: Tensor) -> Tensor:
         """Values of ``f``, which is never given more than a piece of the samples at once."""
         terms = None if self.terms is None else len(self.terms)
-        values = []
+        values = list[Tensor]()
         for piece in zip(*(each.split(LARGEST_PIECE) for each in seen), strict=True):
             indices = self.as_indices(*piece)[..., :-1]
+            # Copies, since `f` may write on its own.
+            again = () if values else [each[:EVALUATED_AGAIN].clone() for each in piece]
             values.append(check_values(self.f(*piece), indices, terms))
+            if again:
+                self.random = self._differs(values[0][:EVALUATED_AGAIN], again)
         return torch.cat(values)
+
+    def _differs(self, values: Tensor, seen: Sequence[Tensor]) -> bool:
+        """Whether ``f`` now has other values at the points where it had these before."""
+        # What `f` draws here is not missing later.
+        with torch.random.fork_rng(), torch.no_grad():
+            difference = self.f(*seen) - values
+        return bool(difference.abs().max() > _ROUNDING * values.abs().max())
 
     def as_indices(self, *seen: Tensor) -> Tensor:
         """``[N, *batch, D + 1]`` from what ``f`` was given: categories, and a different number for
@@ -103,3 +128,16 @@ def _leaf(group: Variables) -> Tensor:
         # Not the `logits` of the distribution, which torch clamps and then remembers.
         own = (own[..., 1] - own[..., 0]).clamp_max(torch.finfo(own.dtype).max)
     return own if own.requires_grad else own.detach().clone().requires_grad_()
+
+
+def _check_independent(leaves: Sequence[Tensor]) -> None:
+    """Raise if a group of logits is computed from another one, or is the same tensor."""
+    for source, result in permutations(range(len(leaves)), 2):
+        found = torch.autograd.grad(
+            leaves[result].sum(), leaves[source], retain_graph=True, allow_unused=True
+        )
+        if found[0] is not None:
+            raise ValueError(
+                f"group {result} of the logits depends on group {source}, so that the gradient of "
+                f"group {source} contains that of group {result}: detach the groups to compare them"
+            )

@@ -65,13 +65,20 @@ class Comparison:
     - ``s.e.``: standard error of the mean gradient, which shrinks with more replicates.
     - ``var.``: variance of the gradient, summed over all logits.
     - ``evals``: distinct points at which ``f`` is evaluated, per example and call.
-    - ``ms``: median time of a call with its backward pass.
+    - ``ms``: median time of a call with its backward pass; measure on an idle machine.
     - ``x evals``, ``x ms``: variance times evaluations and variance times milliseconds. Compare
       these to see who is better with the same number of evaluations or in the same time.
+
+    Attributes:
+        measurements: the rows of the table.
+        replicates: number of gradients per estimator.
+        random: whether ``f`` had other values at the same points, as with dropout. Then there is no
+            exact gradient to measure a bias by.
     """
 
     measurements: tuple[Measurement, ...]
     replicates: int
+    random: bool = False
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The measurements of each estimator by its label."""
@@ -124,7 +131,9 @@ class Comparison:
                 trained.setdefault(row.trained, []).append(row.estimator)
         return [
             f"{self.replicates} replicates; N: samples; evals: distinct points of f per call",
-            "bias: distance of the mean gradient from the exact one; about one s.e. is chance",
+            "bias: not known, because f has other values each time (dropout? use eval())"
+            if self.random
+            else "bias: distance of the mean gradient from the exact one; about one s.e. is chance",
             "x evals, x ms: variance at equal evaluations and at equal time",
             *(
                 f"{'trained for ' + str(steps) + ' steps' if steps else 'not trained here'}: "

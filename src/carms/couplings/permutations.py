@@ -29,8 +29,8 @@ def make_orders(categories: int, which: Literal["all"] | int, device: torch.devi
     count = categories * (categories - 1) // 2 if which == "all" else which
     if count * categories > _MOST:
         raise ValueError(
-            f"{categories:,} categories in {count:,} orderings are too many to average over; use "
-            "fewer orderings or carms-s"
+            f"{categories:,} categories in {count:,} orderings are too many to average over, as "
+            "carms-i does; use fewer orderings or carms-s"
         )
     orders = _of_the_paper(categories) if which == "all" else _mixed(categories, which)
     return orders.to(device)

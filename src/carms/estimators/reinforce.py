@@ -100,5 +100,11 @@ class Reinforce(ScoreFunction):
     @torch.no_grad()
     def _remember(self, mean: Tensor) -> None:
         """Make the mean value of a call part of the baseline of the next ones."""
-        self._total.lerp_(mean.to(self._total), 1 - self.decay)
-        self._weight.lerp_(torch.ones_like(self._weight), 1 - self.decay)
+        total = self._total.lerp(mean.to(self._total), 1 - self.decay)
+        weight = self._weight.lerp(torch.ones_like(self._weight), 1 - self.decay)
+        if torch.compiler.is_compiling():
+            # Not in place: the backward pass of an earlier call may need what they were.
+            self._total, self._weight = total, weight
+        else:
+            self._total.copy_(total)
+            self._weight.copy_(weight)

@@ -9,6 +9,7 @@ from rich.console import Console
 from carms.lab.cli.correlations import Correlations
 from carms.lab.cli.plot import Plot
 from carms.lab.cli.report import Report
+from carms.lab.cli.sweep import Sweep
 from carms.lab.cli.toy import Toy
 
 
@@ -21,6 +22,14 @@ def test_an_output_below_a_file_is_refused_before_the_work(tmp_path, command):
     with pytest.raises(ValueError, match="file is not a directory"):
         command(out=tmp_path / "file" / "out.png").run(console)
     assert console.file.getvalue() == ""
+
+
+@pytest.mark.parametrize("grid", ["short-vae", "contest/routing"])
+def test_a_sweep_below_a_file_is_refused_before_the_work(tmp_path, grid):
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "runs"):
+        with pytest.raises(ValueError, match=f"cannot write {out}: .*file is not a directory"):
+            Sweep(grid, out).run(Console(quiet=True))
 
 
 def test_a_report_is_no_directory():

@@ -33,6 +33,11 @@ def test_the_variance_is_the_logged_one(tmp_path):
     assert logged / 3 < found["reinforce"]["variance"] < 3 * logged
 
 
+def test_unknown_estimators_are_refused_before_the_work(tmp_path):
+    with pytest.raises(ValueError, match="'nope'"):
+        Variance(tmp_path / "no run", ("loorf", "nope"), **QUICK).run(Console(quiet=True))
+
+
 @pytest.mark.parametrize(
     ("estimator", "options"), [("reinforce", ("baseline=running-mean",)), ("relax", ())]
 )

@@ -36,13 +36,13 @@ class Past(torch.nn.Module):
         self.register_buffer("count", torch.zeros(()))
 
     def recall(self, probs: Tensor) -> Tensor:
-        """Return the sum of the moments of past calls for ``probs [*batch, D, C]``; an empty tensor
-        if there is a batch, or if there were too few calls.
+        """Return the sum of the moments of past calls for ``probs [*batch, D, C]``: zeros if there
+        were too few calls, and an empty tensor if there is a batch.
         """
-        compiling = torch.compiler.is_compiling()  # which must not depend on the count
-        if not _alone(probs) or compiling or self.count < _ENOUGH:
+        if not _alone(probs):
             return probs.new_zeros(0)
-        return self.total.clone().to(probs.device)
+        # Without a look at the count, on which a compiled graph must not depend.
+        return torch.where(self.count < _ENOUGH, 0, self.total).to(probs.device)
 
     def warn_if_blind(self, estimator: object, probs: Tensor) -> None:
         """Warn where scales of ``probs [*batch, D, C]`` can be fitted neither now nor later."""
@@ -58,7 +58,7 @@ class Past(torch.nn.Module):
 
     def add(self, own: Tensor) -> None:
         """Add the ``moments`` of a call to those of past calls, in ``train()`` mode."""
-        if not _alone(own) or not self.training or torch.compiler.is_compiling():
+        if not _alone(own) or not self.training:
             return
         # Calls of any size count alike, and none overflows a buffer in half precision.
         size = own.diagonal(dim1=-2, dim2=-1).sum().clamp_min(torch.finfo(own.dtype).tiny)
@@ -97,7 +97,8 @@ def cross_fit(own: Tensor, past: Tensor | None = None) -> Tensor:
     independent of its own, and on past calls. So no scale depends on the draw that it multiplies,
     and nothing is biased. Few examples make a noisy fit: a common scale is pulled towards 1, and
     the scale of each term towards the common one. Limits keep a rare draw of one example from
-    spoiling another; they depend on no draw. A single example without a past gets ones.
+    spoiling another; they depend on no draw. A single example without a past, or with one of
+    zeros, gets ones.
 
     Args:
         own: ``[*batch, 1 + K, 1 + K]``, the ``moments`` of each example; K is 1 or 2.

@@ -53,10 +53,13 @@ class Sweep:
         with console.status("Loading"):
             from carms.lab.cli.sweep_progress import follow
             from carms.lab.runs.progress import reached
+            from carms.lab.runs.writing import check_folder
             from carms.lab.sweep.grid import read_grid, run_name
             from carms.lab.sweep.jobs import Job
 
         out = self.out or Path()
+        if not self.dry_run:
+            check_folder(out)
         executor = self._executor()
         if self.grid.partition("/")[0] == "contest":
             from carms.lab.cli.contest import run_contest

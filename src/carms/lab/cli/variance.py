@@ -59,12 +59,15 @@ class Variance:
             raise ValueError(f"give each estimator once, got {', '.join(self.estimators)}")
         import torch
 
+        from carms.estimators import find
         from carms.lab.cli.machine import prepare
         from carms.lab.data.datasets import binarised, some_of
         from carms.lab.runs.writing import write_json
         from carms.lab.train.training import Trainer
         from carms.lab.train.variance import compare_variances
 
+        for name in self.estimators:
+            find(name)
         prepare(self.device, self.threads)
         trainer = Trainer.of_run(self.path, self.device, self.step)
         settings = trainer.settings

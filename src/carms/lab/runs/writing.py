@@ -8,7 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["as_json", "check_writable", "open_no_link", "write_atomically", "write_json"]
+__all__ = [
+    "as_json",
+    "check_folder",
+    "check_writable",
+    "open_no_link",
+    "write_atomically",
+    "write_json",
+]
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -43,11 +50,22 @@ def check_writable(path: Path) -> None:
     """
     if path.name in ("", "..") or path.is_dir():
         raise ValueError(f"out must name a file to write, got the directory {str(path)!r}")
-    nearest = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    check_folder(path.absolute().parent, path)
+
+
+def check_folder(folder: Path, what: Path | None = None) -> None:
+    """Raise if nothing can be written into a folder, which need not be there yet.
+
+    Args:
+        folder: the folder.
+        what: what the error calls it, if that is not the folder itself.
+    """
+    absolute = folder.absolute()
+    nearest = next(each for each in (absolute, *absolute.parents) if os.path.lexists(each))
     if not nearest.is_dir():
-        raise ValueError(f"cannot write {path}: {nearest} is not a directory")
+        raise ValueError(f"cannot write {what or folder}: {nearest} is not a directory")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"cannot write {path}: no permission to write into {nearest}")
+        raise ValueError(f"cannot write {what or folder}: no permission to write into {nearest}")
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
