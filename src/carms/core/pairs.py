@@ -9,7 +9,7 @@ from carms.core.checks.tensors import check_memory
 from carms.core.memo import constant
 from carms.core.products import exact_product
 
-__all__ = ["check_pairs", "pair_index", "take_pairs", "weights_from_pairs"]
+__all__ = ["check_pairs", "pair_index", "pair_weights", "take_pairs", "weights_from_pairs"]
 
 # Up to this number of samples a product with a small matrix, which is kept, is as fast.
 _FEW = 16
@@ -61,3 +61,21 @@ def weights_from_pairs(pair_terms: Tensor, count: int) -> Tensor:
     incidence = _incidence(count, pair_terms.dtype, pair_terms.device)
     weights = exact_product(incidence, pair_terms.unsqueeze(-1).flatten(1))
     return weights.view(count, *pair_terms.shape[1:])
+
+
+def pair_weights(values: Tensor, ratio: Tensor, draws: int = 1) -> Tensor:
+    """Weights ``w_n = 1/(N (N - 1)) sum_m (f_n - f_m) R_nm`` of samples from values and ratios.
+
+    Args:
+        values: ``f``, ``[N, ...]``.
+        ratio: ``R`` of the pairs, ``[N (N - 1) / 2, ...]``.
+        draws: number of independent draws over which the estimate is averaged.
+
+    Examples:
+        >>> pair_weights(torch.tensor([1.0, 0.0, 0.0]), torch.ones(3))
+        tensor([ 0.3333, -0.1667, -0.1667])
+    """
+    count = len(values)
+    first, second = take_pairs(values)
+    difference = (first - second) / (count * (count - 1) * draws)
+    return weights_from_pairs(difference * ratio, count)

@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.copulas import Circular, Copula, Dirichlet
 from carms.copulas.names import make_copula
 from carms.core.checks.options import whole_number
-from carms.core.pairs import take_pairs, weights_from_pairs
+from carms.core.pairs import pair_weights
 from carms.couplings import BiasedGumbelMax, Coupling, GumbelMax, InverseCDF
 from carms.couplings.inverse_cdf import Orderings
 from carms.estimators.base import Draw
@@ -69,10 +69,8 @@ class Carms(ScoreFunction):
         return indices.flatten(0, 1), Memory(ratio)
 
     def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
-        count = self.coupling.samples
-        first, second = take_pairs(fz.unflatten(0, (count, self.groups)))
-        difference = (first - second) / (count * (count - 1) * self.groups)
-        return weights_from_pairs(difference * draw.memory.ratio, count).flatten(0, 1)
+        values = fz.unflatten(0, (self.coupling.samples, self.groups))
+        return pair_weights(values, draw.memory.ratio, self.groups).flatten(0, 1)
 
 
 @register("carms-s")

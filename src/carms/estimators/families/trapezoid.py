@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carms.core.dtypes import precise_dtype
-from carms.core.pairs import take_pairs, weights_from_pairs
+from carms.core.pairs import pair_weights
 from carms.core.products import exact_product
 from carms.core.random import uniform
 
@@ -57,7 +57,8 @@ def base_and_terms(
     terms = [trapezoid(memory.probs, z[:base], slopes[:base]) - by_neighbour_slopes]
     if base == 1:
         return by_neighbour_values, terms
-    pairs = _pair_estimate(memory.ratio, z[:base], values[:base])
+    weights = pair_weights(values[:base].unsqueeze(-1), memory.ratio)
+    pairs: Tensor = (weights.unsqueeze(-1) * z[:base]).sum(0)
     return pairs, [*terms, by_neighbour_values - pairs]
 
 
@@ -83,16 +84,6 @@ def trapezoid(probs: Tensor, z: Tensor, slopes: Tensor) -> Tensor:
     above = slopes - exact_product(z * slopes, ones).unsqueeze(-1)
     mean = exact_product(probs * above, ones).unsqueeze(-1)
     return (probs * above.sum(0)).sub_((mean * z).sum(0)).div_(2 * len(z))
-
-
-def _pair_estimate(ratio: Tensor, z: Tensor, values: Tensor) -> Tensor:
-    """The estimate ``[*batch, D, C]`` of ``carms-s`` on the base samples."""
-    base = len(z)
-    first, second = take_pairs(values)
-    difference = (first - second) / (base * (base - 1))
-    weights = weights_from_pairs(difference.unsqueeze(-1) * ratio, base)
-    found: Tensor = (weights.unsqueeze(-1) * z).sum(0)
-    return found
 
 
 class Changed(NamedTuple):
