@@ -1,6 +1,12 @@
 """Independent ways of computing what the library computes, and the statistics to compare them."""
 
-from helpers.calls import expectation, expected_gradient, gradient_of, results
+from helpers.calls import (
+    assert_two_steps_are_one,
+    expectation,
+    expected_gradient,
+    gradient_of,
+    results,
+)
 from helpers.facts import (
     BINARY_ONLY,
     LEARNED,

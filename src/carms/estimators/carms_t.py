@@ -160,14 +160,8 @@ class CarmsT(Estimator):
         wide = values.to(torch.promote_types(values.dtype, memory.weights.dtype))
         value = (memory.weights * wide).sum(0)
         if wants_gradient(draw.variables.logits):
-            from_value = self._one_pass(draw.variables.logits) and values.dtype.itemsize >= 4
             with without_autocast(values):
-                if from_value:
-                    # By the same operations as in one pass, so that every digit is the same.
-                    slopes = slope(self, value, draw.differentiable)
-                    slopes = slopes * _finite(1 / memory.weights)[..., None, None]
-                else:
-                    slopes = slope(self, values, draw.differentiable)
+                slopes = slope(self, values, draw.differentiable)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
                 gradient, own = self._gradient(memory, draw.differentiable, centred, slopes)
