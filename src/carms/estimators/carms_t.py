@@ -1,16 +1,12 @@
 """The antithetic trapezoid: CARMS that also looks at the slopes of ``f``."""
 
-import math
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from carms.copulas import Circular
-from carms.core.backward import after_backward, at_end_of_backward
+from carms.core.backward import after_backward
 from carms.core.checks.options import whole_number
-from carms.core.checks.tensors import check_function, holds
+from carms.core.checks.tensors import check_function
 from carms.core.dtypes import plain_numerics, without_autocast
 from carms.core.one_hot import one_hot as as_one_hot
 from carms.core.surrogate import first_derivative_only, put_gradient, tied
@@ -19,6 +15,7 @@ from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
 from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past
+from carms.estimators.families.one_pass import OnePass, weighted_sum
 from carms.estimators.families.relaxation import check_dependence
 from carms.estimators.families.slopes import finite_slopes, leaf, slope, wants_gradient
 from carms.estimators.families.trapezoid import Memory, base_and_terms, change_one, sources
@@ -127,19 +124,14 @@ class CarmsT(Estimator):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
             logits_of_pass = first_derivative_only(variables.logits)
-            z, carrier = _OnePass.apply(logits_of_pass, hard, self, *memory)  # type: ignore[no-untyped-call]
+            z, carrier = OnePass.apply(logits_of_pass, hard, self, *memory)  # type: ignore[no-untyped-call]
         draw = Draw(self, variables, indices, memory, differentiable=z)
         values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
         if values.dtype.itemsize < 4:
             return self.surrogate(draw, values)
         check_dependence(self, values, z)
         values, carrier = tied(values, variables.logits), first_derivative_only(carrier, values)
-        # The carrier is zero, so the value does not change. Its gradient takes data to the backward
-        # pass of `_OnePass`: the upstream gradient in row 0, its product with f_n - f_0 in row n.
-        message = (values.detach() - values[0].detach()).to(carrier.dtype)
-        message[0].fill_(1)
-        value: Tensor = (memory.weights.to(values.dtype) * values + carrier * message).sum(0)
-        return value.to(values.dtype)
+        return weighted_sum(values, carrier, memory.weights)
 
     def _one_pass(self, logits: Tensor) -> bool:
         """Whether the slopes can come from the backward pass of the value itself."""
@@ -164,7 +156,7 @@ class CarmsT(Estimator):
                 slopes = slope(self, values, draw.differentiable)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
-                gradient, own = self._gradient(memory, draw.differentiable, centred, slopes)
+                gradient, own = self.estimate(memory, draw.differentiable, centred, slopes)
             value = put_gradient(value, draw.variables.logits, gradient)
             after_backward(value, lambda: self.past.add(own))
         return value.to(values.dtype)
@@ -204,7 +196,7 @@ class CarmsT(Estimator):
             weights[: len(rest)].add_(share).sub_(rest, alpha=share)
         return weights
 
-    def _gradient(
+    def estimate(
         self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The estimate ``[*batch, D, C]``, and what to remember of it.
@@ -218,43 +210,3 @@ class CarmsT(Estimator):
         probs = memory.probs
         z, slopes = z.to(probs.dtype), finite_slopes(self, slopes.to(probs.dtype), probs > 0)
         return self.past.combine(*base_and_terms(memory, z, values, slopes), memory.past)
-
-
-class _OnePass(torch.autograd.Function):
-    """One-hot samples whose backward pass turns the slopes of ``f`` into the estimate."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, hard: Tensor, estimator: CarmsT, *memory: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        ctx.estimator = estimator
-        ctx.save_for_backward(hard, *memory)
-        # A copy, since what is saved must not be an output.
-        return hard.clone(), torch.zeros_like(Memory(*memory).weights)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slopes: Tensor, carried: Tensor) -> Any:
-        hard, *saved = ctx.saved_tensors
-        with plain_numerics(hard), no_transforms():
-            upstream, memory = carried[0], Memory(*saved)
-            if holds(lambda: not upstream.any()):
-                # The upstream gradient is zero: the value was not used, or multiplied by zero.
-                gradient = torch.zeros_like(memory.probs)
-            elif holds(lambda: not math.isfinite(upstream.sum())):
-                gradient = torch.full_like(memory.probs, torch.nan)
-            else:
-                # Where the upstream gradient is 0, values and slopes are unknown: taken as 0, they
-                # give the gradient 0.
-                values = _finite(carried / upstream)
-                values[0].zero_()
-                slopes = slopes * _finite(1 / (memory.weights * upstream))[..., None, None]
-                found, own = ctx.estimator._gradient(memory, hard, values, slopes)
-                at_end_of_backward(lambda: ctx.estimator.past.add(own))
-                gradient = found.mul_(upstream[..., None, None])
-        return gradient.to(hard.dtype), None, None, *[None] * len(saved)
-
-
-def _finite(values: Tensor) -> Tensor:
-    """Replace NaN and infinite values by zero."""
-    return torch.nan_to_num(values, 0, 0, 0)
