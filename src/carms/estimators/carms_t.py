@@ -16,8 +16,13 @@ from carms.couplings import InverseCDF
 from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past
 from carms.estimators.families.one_pass import OnePass, weighted_sum
-from carms.estimators.families.relaxation import check_dependence
-from carms.estimators.families.slopes import finite_slopes, leaf, slope, wants_gradient
+from carms.estimators.families.slopes import (
+    check_dependence,
+    finite_slopes,
+    leaf,
+    slope,
+    wants_gradient,
+)
 from carms.estimators.families.trapezoid import Memory, base_and_terms, change_one, sources
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples

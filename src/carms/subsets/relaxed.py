@@ -6,7 +6,7 @@ from torch import Tensor
 from carms.core.checks.options import positive_number
 from carms.core.dtypes import computing_dtype
 from carms.core.surrogate import first_derivative_only, with_gradient_of
-from carms.estimators.families.relaxation import check_dependence
+from carms.estimators.families.slopes import check_dependence
 from carms.sampling.gumbel import exponentials, perturbed
 from carms.subsets.base import Draw, SubsetEstimator, indicator
 

@@ -11,9 +11,9 @@ from carms.core.one_hot import one_hot
 from carms.core.surrogate import first_derivative_only
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators.base import Draw, Estimator
-from carms.estimators.families.slopes import no_slope
+from carms.estimators.families.slopes import check_dependence
 
-__all__ = ["Relaxation", "check_dependence", "with_slope"]
+__all__ = ["Relaxation", "with_slope"]
 
 
 class Relaxation(Estimator):
@@ -57,24 +57,3 @@ def with_slope(indices: Tensor, zeros: Tensor) -> Tensor:
     of ``zeros``, which broadcast to them.
     """
     return one_hot(indices, zeros.shape[-1], zeros.dtype) + zeros
-
-
-def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> None:
-    """Raise if autograd does not lead from the values of ``f`` to the samples."""
-    if not torch.compiler.is_compiling() and not _leads_to(values, z):
-        raise no_slope(estimator)
-
-
-def _leads_to(values: Tensor, source: Tensor | None) -> bool:
-    """Whether the graph of the values contains the source; True if there is no graph to search."""
-    if source is None or source.grad_fn is None or not torch.is_grad_enabled():
-        return True
-    todo, seen = [values.grad_fn], set()
-    while todo:
-        node = todo.pop()
-        if node is source.grad_fn:
-            return True
-        if node is not None and node not in seen:
-            seen.add(node)
-            todo += [following for following, _ in node.next_functions]
-    return False

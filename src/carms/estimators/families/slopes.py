@@ -16,10 +16,10 @@ from carms.sampling.independent import independent_samples
 
 __all__ = [
     "WithLeaf",
+    "check_dependence",
     "finite_slopes",
     "independent_one_hot",
     "leaf",
-    "no_slope",
     "samples_with_slopes",
     "slope",
     "wants_gradient",
@@ -34,7 +34,7 @@ def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = Fa
             values.sum(), of, retain_graph=True, create_graph=create_graph, allow_unused=True
         )
     if found is None:
-        raise no_slope(estimator)
+        raise _no_slope(estimator)
     return found
 
 
@@ -58,12 +58,33 @@ def finite_slopes(estimator: object, slopes: Tensor, possible: Tensor | None = N
     return slopes
 
 
-def no_slope(estimator: object) -> ValueError:
+def _no_slope(estimator: object) -> ValueError:
     """The error of an estimator that finds no way from the values of ``f`` to the samples."""
     return ValueError(
         f"{estimator} needs a differentiable f, but its values do not depend on z in a way that "
         "autograd sees; loorf takes any f"
     )
+
+
+def check_dependence(estimator: object, values: Tensor, z: Tensor | None) -> None:
+    """Raise if autograd does not lead from the values of ``f`` to the samples."""
+    if not torch.compiler.is_compiling() and not _leads_to(values, z):
+        raise _no_slope(estimator)
+
+
+def _leads_to(values: Tensor, source: Tensor | None) -> bool:
+    """Whether the graph of the values contains the source; True if there is no graph to search."""
+    if source is None or source.grad_fn is None or not torch.is_grad_enabled():
+        return True
+    todo, seen = [values.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is source.grad_fn:
+            return True
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [following for following, _ in node.next_functions]
+    return False
 
 
 def wants_gradient(logits: Tensor) -> bool:
