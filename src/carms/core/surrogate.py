@@ -75,9 +75,9 @@ def first_derivative_only(values: Tensor, made: Tensor | None = None) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return values
-    own, others = _transforms_of(values), [] if made is None else _transforms_of(made)
+    levels, others = _transforms_of(values), [] if made is None else _transforms_of(made)
     # An outer transform would differentiate the gradient that an inner one takes.
-    if len(own) > 1 or (own and min(others, default=own[0]) < own[0]):
+    if len(levels) > 1 or (levels and min(others, default=levels[0]) < levels[0]):
         raise RuntimeError(_SECOND)
     view = values.view_as(values)
     if view.requires_grad:

@@ -161,9 +161,9 @@ class CarmsT(Estimator):
                 slopes = slope(self, values, draw.differentiable)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
-                gradient, own = self.estimate(memory, draw.differentiable, centred, slopes)
+                gradient, moments = self.estimate(memory, draw.differentiable, centred, slopes)
             value = put_gradient(value, draw.variables.logits, gradient)
-            after_backward(value, lambda: self.past.add(own))
+            after_backward(value, lambda: self.past.add(moments))
         return value.to(values.dtype)
 
     def _draw(

@@ -210,19 +210,19 @@ class _InBlocks(Located):
 
     def interval(self) -> tuple[Tensor, Tensor]:
         total = self._blocks.partition.total
-        left, _, own, scale = self._block_parts()
-        width = (own * (scale / total)).to(self._blocks.partition.probs.dtype)
+        left, _, prob, scale = self._block_parts()
+        width = (prob * (scale / total)).to(self._blocks.partition.probs.dtype)
         return _samples_first(left / total), _samples_first(width)
 
     def ends(self) -> tuple[Tensor, Tensor, Tensor]:
         total = self._blocks.partition.total
-        left, end, own, scale = self._block_parts()
+        left, end, prob, scale = self._block_parts()
         # The last of a block ends where the block does, whatever the rounding.
         before = end < self._blocks.inside[..., -1]
         right = torch.where(before, self._blocks.start + end * scale, self._blocks.end)
         return (
             _samples_first(left / total),
-            _samples_first(own * scale / total),
+            _samples_first(prob * scale / total),
             _samples_first(right / total),
         )
 
@@ -233,10 +233,10 @@ class _InBlocks(Located):
         blocks = self._blocks
         # Block sums were rounded to the precision of `probs`; make them and their parts agree.
         scale = blocks.length / blocks.inside[..., -1]
-        own = blocks.partition.probs.gather(-1, self._batch_first).to(blocks.end.dtype)
+        prob = blocks.partition.probs.gather(-1, self._batch_first).to(blocks.end.dtype)
         end = blocks.inside.gather(-1, self._offset.unsqueeze(-1)).squeeze(-1)
-        left = blocks.start + (end - own).clamp_min(0) * scale
-        return left, end, own, scale
+        left = blocks.start + (end - prob).clamp_min(0) * scale
+        return left, end, prob, scale
 
 
 def _search(ends: Tensor, target: Tensor) -> Tensor:

@@ -121,9 +121,9 @@ class CarmsT(SubsetEstimator):
         with plain_numerics(fz):
             dtype = precise_dtype(fz.device)
             slopes = finite_slopes(self, slopes, draw.logits > -torch.inf)
-            gradient, own = self._gradient(draw, fz.detach().to(dtype), slopes.to(dtype))
+            gradient, moments = self._gradient(draw, fz.detach().to(dtype), slopes.to(dtype))
         value = put_gradient(value, draw.logits.unsqueeze(-2), gradient)
-        after_backward(value, lambda: self.past.add(own))
+        after_backward(value, lambda: self.past.add(moments))
         return value
 
     def _gradient(self, draw: Draw, values: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,12 +136,12 @@ class CarmsT(SubsetEstimator):
         scores = inside - reach * share
         weights = self.base.weights(base, values[:count])
         pairs = (weights.unsqueeze(-1) * scores).sum(0)
-        own = slopes[:count]
-        trapezoid = inside * (own - (share * own).sum(-1, keepdim=True))
-        trapezoid += share * (reach * own - (inside * own).sum(-1, keepdim=True))
+        base_slopes = slopes[:count]
+        trapezoid = inside * (base_slopes - (share * base_slopes).sum(-1, keepdim=True))
+        trapezoid += share * (reach * base_slopes - (inside * base_slopes).sum(-1, keepdim=True))
         chosen = indicator(draw.drawn, inside)
         change = chosen[:exchanges] - chosen[count:]
-        by_slopes = ((own[:exchanges] + slopes[count:]) * change).sum(-1, keepdim=True) / 2
+        by_slopes = ((base_slopes[:exchanges] + slopes[count:]) * change).sum(-1, keepdim=True) / 2
         by_values = (values[:exchanges] - values[count:]).unsqueeze(-1)
         half = reach[:exchanges] / 2 * change
         seen_slopes, seen_values = (half * by_slopes).mean(0), (half * by_values).mean(0)

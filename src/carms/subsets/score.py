@@ -31,10 +31,10 @@ def log_prob(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
         >>> log_prob(logits, torch.tensor([[0, 1]]), ordered=False).exp()  # and 0.3 * 0.5 / 0.7
         tensor([0.5143], dtype=torch.float64)
     """
-    own, rest = _members(logits, items)
+    item_logits, rest = _members(logits, items)
     if ordered:
-        return (own - _remaining(own, rest)).sum(-1)
-    _, arrived, log_weight = arrivals(_relative(own, rest))
+        return (item_logits - _remaining(item_logits, rest)).sum(-1)
+    _, arrived, log_weight = arrivals(_relative(item_logits, rest))
     return (arrived.sum(-1) + log_weight).logsumexp(-1)
 
 
@@ -57,11 +57,11 @@ def member_scores(logits: Tensor, items: Tensor, ordered: bool) -> Tensor:
 
     Items outside get minus its sum, each in proportion to its probability.
     """
-    own, rest = _members(logits, items)
+    item_logits, rest = _members(logits, items)
     if ordered:
         # Item s was in the running at places 1 to s: 1 - sum_{t <= s} w_s / W_t.
-        return 1 - (own + (-_remaining(own, rest)).logcumsumexp(-1)).exp()
-    x, arrived, log_weight = arrivals(_relative(own, rest))
+        return 1 - (item_logits + (-_remaining(item_logits, rest)).logcumsumexp(-1)).exp()
+    x, arrived, log_weight = arrivals(_relative(item_logits, rest))
     weight = (arrived.sum(-1) + log_weight).softmax(-1)
     # The derivative of log(1 - e^-x) with respect to log x is x / (e^x - 1). Near 0 it is 1.
     late = torch.where(x < 1e-13, 1, x.clamp_max(1e4) * torch.expm1(-arrived))
@@ -79,20 +79,20 @@ def outside(logits: Tensor, items: Tensor) -> Tensor:
 
 def _members(logits: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
     """Log weights ``[N, *batch, k]`` of the items, and of all others together ``[N, *batch]``."""
-    own = logits.expand(*items.shape[:-1], -1).gather(-1, items)
-    return own, _without(logits, items).logsumexp(-1)
+    item_logits = logits.expand(*items.shape[:-1], -1).gather(-1, items)
+    return item_logits, _without(logits, items).logsumexp(-1)
 
 
 def _without(logits: Tensor, items: Tensor) -> Tensor:
     return logits.expand(*items.shape[:-1], -1).scatter(-1, items, -torch.inf)
 
 
-def _remaining(own: Tensor, rest: Tensor) -> Tensor:
+def _remaining(item_logits: Tensor, rest: Tensor) -> Tensor:
     """Log weights ``[N, *batch, k]`` of all that is still in the running at each place."""
-    backwards = torch.cat((rest.unsqueeze(-1), own.flip(-1)), -1).logcumsumexp(-1)
+    backwards = torch.cat((rest.unsqueeze(-1), item_logits.flip(-1)), -1).logcumsumexp(-1)
     return backwards[..., 1:].flip(-1)
 
 
-def _relative(own: Tensor, rest: Tensor) -> Tensor:
+def _relative(item_logits: Tensor, rest: Tensor) -> Tensor:
     """Log rates of the members, relative to all others: infinite if there are none."""
-    return torch.where(own == -torch.inf, own, own - rest.unsqueeze(-1))
+    return torch.where(item_logits == -torch.inf, item_logits, item_logits - rest.unsqueeze(-1))
