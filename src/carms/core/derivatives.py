@@ -13,7 +13,10 @@ def has_tangent(values: Tensor) -> bool:
 
 
 def differentiated(logits: Tensor) -> bool:
-    """Whether the gradient may be asked for: ``torch.no_grad()`` does not switch forward mode
+    """Whether the gradient may be asked for.
+
+    ``logits.requires_grad`` does not tell: in ``torch.func.grad`` of a ``vmap`` it is False inside,
+    although the outer ``grad`` differentiates. And ``torch.no_grad()`` does not switch forward mode
     off.
     """
     return torch.is_grad_enabled() or has_tangent(logits)

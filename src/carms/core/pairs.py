@@ -16,7 +16,7 @@ _FEW = 16
 
 
 def check_pairs(count: int, batch: Sequence[int], device: torch.device) -> None:
-    """Raise if numbers for all pairs of that number of samples would not fit into memory."""
+    """Raise if the ratios of all pairs of ``count`` samples would not fit into memory."""
     pairs = count * (count - 1) // 2
     check_memory("ratios of pairs of samples", (pairs, *batch), 32, device)
 

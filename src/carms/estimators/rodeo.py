@@ -16,7 +16,7 @@ __all__ = ["Rodeo"]
 
 @register("rodeo")
 class Rodeo(ControlVariate):
-    """Leave-one-out REINFORCE with two control variates whose expectation Stein's identity knows.
+    """Leave-one-out REINFORCE with two control variates, of mean zero by Stein's identity.
 
     For any function h, ``(A h)(z) = mean_d (sum_c p[d, c] h(z with z_d = c)) - h(z)``, the Gibbs
     operator, has expectation zero. With scalar functions ``h_n`` and ``k_n`` made of the other

@@ -31,10 +31,11 @@ def perturbed(log_probs: Tensor, times: Tensor) -> Tensor:
 
 
 def perturbed_given(log_probs: Tensor, indices: Tensor, times: Tensor) -> Tensor:
-    """``perturbed`` given that the categories ``indices [...]`` won, of normalised
-    ``log_probs [..., C]`` and independent exponentials ``times [..., C]``.
+    """A sample of ``perturbed(log_probs, times)`` conditioned on its arg max being ``indices``.
 
-    The winner arrives at the time of the earliest of all, and every other category after it.
+    It is made of normalised ``log_probs [..., C]``, ``indices [...]`` and independent exponentials
+    ``times [..., C]``. The winner arrives at the time of the earliest of all, and
+    every other category after it.
     """
     winner = indices.unsqueeze(-1)
     first = times.gather(-1, winner)

@@ -98,7 +98,7 @@ def sample(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Draw:
-    """Draw for the first half of ``expectation``, whose arguments these are.
+    """First half of ``expectation``, with the same arguments but ``f``: draw the samples.
 
     For code in which ``f`` cannot be a function: evaluate it on ``draw.z``, and give the values to
     ``surrogate``.

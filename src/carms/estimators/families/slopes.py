@@ -94,7 +94,7 @@ def wants_gradient(logits: Tensor) -> bool:
 
 
 def leaf(values: Tensor, variables: Variables) -> Tensor:
-    """``values`` outside the graph, to differentiate with respect to if the gradient is wanted."""
+    """``values`` without their graph; they require a gradient if that of the logits is wanted."""
     with no_transforms():
         return values.detach().requires_grad_(wants_gradient(variables.logits))
 

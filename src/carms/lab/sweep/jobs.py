@@ -49,7 +49,7 @@ Executor = Callable[[Work, Sequence[Job[Any]]], Iterator[Outcome | None]]
 
 
 def train_run(settings: Settings, path: Path) -> None:
-    """Train a run to its end, wherever it stands."""
+    """Train a run to its end, from its last checkpoint if there is one."""
     from carms.lab.train.training import Trainer
 
     Trainer(settings, path).run(patience=PATIENCE)
