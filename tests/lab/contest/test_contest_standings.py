@@ -67,6 +67,34 @@ def test_an_entry_that_was_not_judged_in_time_is_last_and_has_not_failed(failing
     assert row_of("good", summary)[2:6] == ["0", "0", "0", "1"]
 
 
+def test_the_interval_at_equal_time_has_the_error_of_the_measured_times():
+    """All seeds have the same curve; some runs take thrice the time and are judged earlier."""
+    results = made_up_results({"loorf": [1.5] * 6, "good": [3.0] * 6}, SECONDS)
+    for seed, seconds in enumerate([6.0, 18.0, 6.0, 18.0, 6.0, 6.0]):
+        run = Run("final", "good", 2.0, seed)
+        results[run] = replace(results[run], seconds=seconds)
+    found = {each.entry.name: each for each in make_standings(TASK, results)}
+    good = found["good"]
+    assert (good.time, good.judged_at) == (1, 1)
+    assert good.at_time.lead.mean == 1.5
+    assert (good.at_time.lead.low, good.at_time.lead.high) == (-0.5, 1.5)
+    assert good.at_time.lead.verdict == "not distinguishable"
+    assert (good.at_time.rank.low, good.at_time.rank.high) == (1, 2)
+    assert (good.at_steps.lead.low, good.at_steps.lead.high) == (1.5, 1.5)
+    assert (good.at_steps.rank.low, good.at_steps.rank.high) == (1, 1)
+
+
+def test_times_that_are_slow_in_the_same_rounds_as_those_of_the_reference_have_no_error():
+    results = made_up_results({"loorf": [1.5] * 6, "good": [3.0] * 6}, SECONDS)
+    for seed, seconds in enumerate([6.0, 18.0, 6.0, 18.0, 6.0, 6.0]):
+        for name in ("loorf", "good"):
+            run = Run("final", name, 2.0, seed)
+            results[run] = replace(results[run], seconds=seconds)
+    found = {each.entry.name: each for each in make_standings(TASK, results)}
+    lead = found["good"].at_time.lead
+    assert (lead.low, lead.high) == (1.5, 1.5)
+
+
 def test_an_entry_that_fails_later_has_no_score_at_equal_time_either():
     results = made_up_results(SCORES, SECONDS)
     run = Run("final", "good", 2.0, 0)

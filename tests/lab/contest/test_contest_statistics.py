@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from carms.lab.contest.rules import RULES
-from carms.lab.contest.statistics import Rank, paired_difference, ranks
+from carms.lab.contest.statistics import (
+    Rank,
+    paired_difference,
+    ranks,
+    resampled_means,
+    resampled_medians,
+)
 
 
 def test_a_clear_lead_is_better_and_its_opposite_worse():
@@ -111,6 +117,25 @@ def test_a_failed_run_ranks_last():
     assert found[0] == Rank(1, 1, 2)
     assert (found[1].place, found[1].low) == (2, 1)
     assert found[2].place == 2
+
+
+def test_medians_and_means_are_those_of_each_resample():
+    values = torch.tensor([5.0, 2.0, 7.0, 3.0], dtype=torch.float64)
+    draws = [*itertools.combinations_with_replacement(values.tolist(), 4)]
+    assert resampled_medians(values).tolist() == [statistics.median(draw) for draw in draws]
+    assert resampled_means(values).tolist() == [statistics.mean(draw) for draw in draws]
+
+
+def test_medians_leave_out_what_is_not_known():
+    found = resampled_medians(torch.tensor([torch.nan, 1.0]))
+    assert found[0].isnan()
+    assert found[1:].tolist() == [1.0, 1.0]
+
+
+def test_the_mean_of_a_resample_with_a_failure_is_minus_infinity():
+    values = torch.tensor([[-math.inf, -math.inf], [3.0, -math.inf]])
+    assert resampled_means(values)[:, 0].tolist() == [-math.inf, -math.inf, 3.0]
+    assert resampled_means(values)[:, 1].tolist() == [-math.inf] * 3
 
 
 def test_an_interval_that_ends_at_zero_but_for_rounding_tells_nothing_apart():

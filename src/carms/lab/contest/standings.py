@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from carms.lab.contest.equal_time import TimedRuns, nearest_judgement
 from carms.lab.contest.plan import chosen_rates
 from carms.lab.contest.results import Result, Run
 from carms.lab.contest.statistics import (
@@ -79,7 +80,9 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
     seconds = {name: _median_seconds(runs) for name, runs in finals.items()}
     budget = seconds[task.reference]
     judged = {
-        name: _nearest_judgement(task, own, budget) if own and budget else 0
+        name: int(nearest_judgement(task, torch.tensor(task.steps * budget / own).double()))
+        if own and budget
+        else 0
         for name, own in seconds.items()
     }
     hopeless = {name for name, rate in rates.items() if rate is None}
@@ -93,7 +96,11 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
     timed = list(finals) if budget else []
     every_judgement = len(task.judged_steps)
     at_steps = _places(task, {name: scores(name, every_judgement) for name in within_budget})
-    at_time = _places(task, {name: scores(name, judged[name]) for name in timed})
+    at_time = _places(
+        task,
+        {name: scores(name, judged[name]) for name in timed},
+        TimedRuns(task, {name: {r.run.seed: r for r in runs} for name, runs in finals.items()}),
+    )
     times = {name: own / budget if own and budget else None for name, own in seconds.items()}
     return [
         Standing(
@@ -147,14 +154,6 @@ def _median_seconds(runs: Sequence[Result]) -> float | None:
     return statistics.median(whole) if whole else None
 
 
-def _nearest_judgement(task: Task, own: float, budget: float) -> int:
-    """The number of the judgement that is nearest to the time when the reference has made all its
-    steps; 0 if that is the start.
-    """
-    steps, judged = task.steps * budget / own, (0, *task.judged_steps)
-    return min(range(len(judged)), key=lambda number: abs(judged[number] - steps))
-
-
 def _moment(task: Task, time: float | None, judgement: int) -> float | None:
     """When the judgement of that number was, relative to a run of the reference."""
     if time is None or not judgement:
@@ -172,35 +171,53 @@ def _scores(runs: Sequence[Result], judgements: int) -> Scores:
     }
 
 
-def _places(task: Task, scores: Mapping[str, Scores]) -> dict[str, Place]:
-    """Compare all that have scores, and rank those with enough seeds on the seeds of all these."""
+def _places(
+    task: Task, scores: Mapping[str, Scores], timed: TimedRuns | None = None
+) -> dict[str, Place]:
+    """Compare all that have scores, and rank those with enough seeds on the seeds of all these.
+
+    Args:
+        task: what was learned.
+        scores: scores of each entry.
+        timed: the runs, if the moment of the scores depends on how long these took.
+    """
     scores = {name: own for name, own in scores.items() if own}
-    if not scores or task.reference not in scores:
+    if task.reference not in scores:
         return {name: Place(own) for name, own in scores.items()}
-    reference = scores[task.reference]
-    found = _ranks(task, {n: own for n, own in scores.items() if len(own) >= LEAST_SEEDS})
+    found = _ranks(task, {n: own for n, own in scores.items() if len(own) >= LEAST_SEEDS}, timed)
     return {
-        name: Place(
-            own, None if name == task.reference else _lead(task, own, reference), found.get(name)
-        )
+        name: Place(own, _lead(task, name, scores, timed), found.get(name))
         for name, own in scores.items()
     }
 
 
-def _ranks(task: Task, scores: Mapping[str, Scores]) -> dict[str, Rank]:
-    common = set.intersection(*(set(own) for own in scores.values())) if scores else set()
+def _ranks(task: Task, scores: Mapping[str, Scores], timed: TimedRuns | None) -> dict[str, Rank]:
+    common = sorted(set.intersection(*(set(own) for own in scores.values()))) if scores else []
     if len(common) < LEAST_SEEDS:
         return {}
-    table = [[_signed(task, own[seed]) for seed in sorted(common)] for own in scores.values()]
-    return dict(zip(scores, ranks(torch.tensor(table, dtype=torch.float64)), strict=True))
+    table = [[_signed(task, own[seed]) for seed in common] for own in scores.values()]
+    resampled = None
+    if timed is not None:
+        resampled = torch.stack([timed.scores(name, common) for name in scores])
+    found = ranks(torch.tensor(table, dtype=torch.float64), resampled)
+    return dict(zip(scores, found, strict=True))
 
 
-def _lead(task: Task, own: Scores, reference: Scores) -> Difference | None:
-    pairs = [(own[seed], reference[seed]) for seed in own if seed in reference]
-    if not pairs or any(value is None for pair in pairs for value in pair):
+def _lead(
+    task: Task, name: str, scores: Mapping[str, Scores], timed: TimedRuns | None
+) -> Difference | None:
+    own, reference = scores[name], scores[task.reference]
+    seeds = [seed for seed in own if seed in reference]
+    pairs = [(own[seed], reference[seed]) for seed in seeds]
+    if (
+        name == task.reference
+        or not pairs
+        or any(score is None for pair in pairs for score in pair)
+    ):
         return None
     leads = [_signed(task, mine) - _signed(task, other) for mine, other in pairs]
-    return paired_difference(torch.tensor(leads, dtype=torch.float64))
+    resampled = None if timed is None else timed.leads(name, seeds)
+    return paired_difference(torch.tensor(leads, dtype=torch.float64), resampled)
 
 
 def _signed(task: Task, score: float | None) -> float:

@@ -19,6 +19,8 @@ __all__ = [
     "Verdict",
     "paired_difference",
     "ranks",
+    "resampled_means",
+    "resampled_medians",
 ]
 
 Verdict = Literal["better", "worse", "not distinguishable", "too few seeds"]
@@ -53,7 +55,7 @@ class Difference:
             return "too few seeds"
         if self.low <= 0 <= self.high:
             return "not distinguishable"
-        return "better" if self.mean > 0 else "worse"
+        return "better" if self.low > 0 else "worse"
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,13 @@ class Rank:
     high: int
 
 
-def paired_difference(leads: Tensor) -> Difference:
+def paired_difference(leads: Tensor, resampled: Tensor | None = None) -> Difference:
     """The mean of leads ``[seeds]`` over the reference with the same seeds.
+
+    Args:
+        leads: lead with each seed.
+        resampled: mean lead ``[resamples]`` in all resamples of the seeds, if these leads do not
+            tell it, for instance because their times are resampled too.
 
     The interval is the expanded percentile interval of T. Hesterberg (2015), What teachers should
     know about the bootstrap, section 5.3: percentiles of the bootstrap are too narrow for few
@@ -81,19 +88,24 @@ def paired_difference(leads: Tensor) -> Difference:
     mean = leads.mean().item()
     if seeds < 2:
         return Difference(mean, -torch.inf, torch.inf, seeds)
-    means = _means(leads)
+    means = resampled_means(leads) if resampled is None else resampled
     # A mean that is zero but for rounding tells nothing apart.
     means = torch.where(means.abs() < _rounding(leads), 0.0, means)
     low, high = _ends(means, seeds)
     return Difference(mean, low, high, seeds)
 
 
-def ranks(scores: Tensor) -> list[Rank]:
+def ranks(scores: Tensor, resampled: Tensor | None = None) -> list[Rank]:
     """Ranks of entries by their mean scores ``[entries, seeds]``, of which the highest is best.
 
+    Args:
+        scores: score of each entry with each seed.
+        resampled: mean scores ``[entries, resamples]`` in all resamples of the seeds, if these
+            scores do not tell them.
+
     Their intervals are expanded for few seeds like those of ``paired_difference``.
-    Means that are equal but for rounding share the better place; a failed run has the score minus
-    infinity.
+    Means that are equal but for rounding share the better place. A failed run has the score minus
+    infinity: an entry is last in all resamples in which one was drawn.
 
     Examples:
         >>> ranks(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
@@ -101,12 +113,51 @@ def ranks(scores: Tensor) -> list[Rank]:
     """
     scores = scores.double()
     error, means = _rounding(scores), scores.mean(-1)
-    resampled = torch.stack([_means(own) for own in scores])
+    if resampled is None:
+        resampled = resampled_means(scores.T).T
     found = []
     for mean, own in zip(means, resampled, strict=True):
         low, high = _ends(1 + (resampled > own + error).sum(0), scores.shape[1])
         found.append(Rank(1 + int((means > mean + error).sum()), int(low), int(high)))
     return found
+
+
+def resampled_means(values: Tensor) -> Tensor:
+    """Means ``[resamples, ...]`` of values ``[seeds, ...]`` in all resamples of the seeds.
+
+    Examples:
+        >>> resampled_means(torch.tensor([1.0, 3.0])).tolist()
+        [1.0, 2.0, 3.0]
+    """
+    drawn, _ = _resamples(len(values))
+    values = values.double()
+    failed = values.isneginf()
+    # Zero times infinity is not a number: failures are put in afterwards.
+    means = drawn @ values.masked_fill(failed, 0.0) / len(values)
+    return means.masked_fill(drawn @ failed.double() > 0, -torch.inf)
+
+
+def resampled_medians(values: Tensor) -> Tensor:
+    """Medians ``[resamples]`` of values ``[seeds]`` in all resamples of the seeds.
+
+    NaN is left out; the median of nothing else is NaN.
+
+    Examples:
+        >>> resampled_medians(torch.tensor([1.0, 3.0])).tolist()
+        [1.0, 2.0, 3.0]
+    """
+    drawn, _ = _resamples(len(values))
+    # NaN comes last.
+    ordered, order = values.double().sort()
+    known = ordered.isnan().logical_not()
+    upto = (drawn[:, order] * known).cumsum(1)
+    total = upto[:, -1:]
+    # The two in the middle; the same one if their number is odd.
+    lower, upper = (
+        ordered[(upto <= middle).sum(1).clamp(max=len(values) - 1)]
+        for middle in (((total - 1) / 2).floor(), (total / 2).floor())
+    )
+    return torch.where(total.squeeze(1) > 0, (lower + upper) / 2, torch.nan)
 
 
 def _rounding(values: Tensor) -> Tensor:
@@ -119,12 +170,6 @@ def _tail(count: int) -> float:
     special = needed("scipy.special")
     spread = (count / (count - 1)) ** 0.5 * special.stdtrit(count - 1, (1 + LEVEL) / 2)
     return float(special.ndtr(-spread))
-
-
-def _means(values: Tensor) -> Tensor:
-    """Means ``[resamples]`` of values ``[seeds]`` in all resamples."""
-    drawn, _ = _resamples(len(values))
-    return values[drawn].mean(-1)
 
 
 def _ends(values: Tensor, seeds: int) -> tuple[float, float]:
@@ -141,8 +186,8 @@ def _ends(values: Tensor, seeds: int) -> tuple[float, float]:
 
 @cache
 def _resamples(count: int) -> tuple[Tensor, Tensor]:
-    """All ``[resamples, count]`` seeds that may be drawn with replacement, in ascending order, and
-    the probability of each draw.
+    """How often each seed is drawn ``[resamples, count]`` in all draws with replacement, and the
+    probability of each draw.
     """
     if count > MOST_SEEDS:
         raise ValueError(f"at most {MOST_SEEDS} seeds can be compared, got {count}")
@@ -150,4 +195,4 @@ def _resamples(count: int) -> tuple[Tensor, Tensor]:
     times = torch.zeros(drawn.shape, dtype=torch.float64)
     times.scatter_add_(1, drawn, torch.ones_like(times))
     orders = math.lgamma(count + 1) - (times + 1).lgamma().sum(1)
-    return drawn, (orders - count * math.log(count)).exp()
+    return times, (orders - count * math.log(count)).exp()
