@@ -146,6 +146,13 @@ def test_ranks_are_those_of_the_scores_in_double_precision():
     assert {name: rank.place for name, rank in places.items()} == {"loorf": 1, "good": 1}
 
 
+def test_each_table_is_sorted_by_its_own_ranks():
+    found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": 60.0}))
+    at_time, at_steps = ([row[0].text for row in sheet.rows] for sheet in task_sheets(TASK, found))
+    assert at_time == ["loorf", "bad", "good", "lost"]
+    assert at_steps == ["good", "loorf", "bad", "lost"]
+
+
 def test_an_entry_over_budget_is_compared_at_equal_time_only():
     costly = [replace(e, evaluations=9) if e.name == "good" else e for e in TASK.entries()]
     task = replace(TASK, entries=lambda: costly)

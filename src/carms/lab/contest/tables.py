@@ -24,7 +24,6 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     better = "higher" if task.higher_wins else "lower"
     note = f"Score: {task.measure}, {better} is better."
     places = ["score", f"lead over {task.reference}", "verdict", "rank"]
-    ordered = sorted(standings, key=_order)
     at_time = [
         [
             *_name(each.entry),
@@ -32,7 +31,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
             number_field(each.judged_at, ".2f", "-"),
             *_place_fields(each.at_time, task, each),
         ]
-        for each in ordered
+        for each in _ordered(standings, "at_time")
     ]
     at_steps = [
         [
@@ -42,7 +41,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
             _seeds(each),
             *_place_fields(each.at_steps, task, each),
         ]
-        for each in ordered
+        for each in _ordered(standings, "at_steps")
     ]
     times, settings = ["time", "judged at"], ["evaluations", "rate", "seeds"]
     return [
@@ -99,10 +98,14 @@ def _merit(places: Mapping[str, Place]) -> tuple[float, float]:
     return lost - verdicts["better"], statistics.mean(ranks)
 
 
-def _order(standing: Standing) -> tuple[float, float, str]:
-    ranks = (standing.at_time.rank, standing.at_steps.rank)
-    time, steps = (math.inf if rank is None else rank.place for rank in ranks)
-    return time, steps, standing.entry.name
+def _ordered(standings: Sequence[Standing], moment: Moment) -> list[Standing]:
+    """Standings by their ranks at a moment; those without one are last."""
+
+    def key(standing: Standing) -> tuple[float, str]:
+        place: Place = getattr(standing, moment)
+        return math.inf if place.rank is None else place.rank.place, standing.entry.name
+
+    return sorted(standings, key=key)
 
 
 def _rate(standing: Standing, task: Task) -> Field:
