@@ -1,5 +1,6 @@
 """The picture of the contest: score against time."""
 
+import math
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from itertools import chain
@@ -20,6 +21,8 @@ COLOURED = 5
 BLACK, GREY = "#000000", "#C4C4C4"
 # Colours that can be told apart, for entries whose own is taken in one of their panels.
 SPARE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#9C6B3C", "#7080D8", "#AA4499")
+# Colours nearer than this, of red, green and blue from 0 to 255, look alike as thin lines.
+ALIKE = 90
 # A panel is as high as the coloured entries need from this share of the reference's time on: the
 # scores of the first steps would leave no room for the differences between the later ones.
 SHOWN_FROM = 0.15
@@ -42,8 +45,8 @@ def draw_contest(tasks: Sequence[Task], standings: Mapping[str, Sequence[Standin
 
 
 def inks_of_panels(panels: Sequence[Sequence[str]]) -> dict[str, str]:
-    """A colour for each name: the same in all panels, and different from those of all names that
-    share a panel with it, as long as there are enough colours. The first of a panel is black.
+    """A colour for each name: the same in all panels, and not like those of all names that share a
+    panel with it, as long as there are enough colours. The first of a panel is black.
 
     Examples:
         >>> inks = inks_of_panels([["loorf", "arms", "disarm"], ["rloo", "disarm", "ridge"]])
@@ -54,10 +57,18 @@ def inks_of_panels(panels: Sequence[Sequence[str]]) -> dict[str, str]:
     for name in dict.fromkeys(chain(*panels)):
         if name in inks:
             continue
-        taken = {inks.get(other) for panel in panels if name in panel for other in panel}
+        beside = {other for panel in panels if name in panel for other in panel}
+        taken = [inks[other] for other in beside if other in inks]
         own = colour(name)
-        inks[name] = next((ink for ink in (own, *SPARE) if ink not in taken), own)
+        free = [ink for ink in (own, *SPARE) if ink not in taken]
+        unlike = [ink for ink in free if all(_distance(ink, other) > ALIKE for other in taken)]
+        inks[name] = next(iter([*unlike, *free, own]))
     return inks
+
+
+def _distance(ink: str, other: str) -> float:
+    """How far two colours are apart."""
+    return math.dist(bytes.fromhex(ink[1:]), bytes.fromhex(other[1:]))
 
 
 def coloured_names(task: Task, standings: Sequence[Standing]) -> list[str]:
@@ -99,8 +110,9 @@ def _draw_panel(
         margin = (max(shown) - min(shown)) / 20 or 1
         axes.set_ylim(min(shown) - margin, max(shown) + margin)
     axes.set_title(task.name, loc="left")
-    axes.set(xlabel="processor time of training, seconds", ylabel=task.measure.split(",")[0])
+    measure = task.measure.split(",")[0] + ("" if task.higher_wins else ", lower is better")
+    axes.set(xlabel="processor time of training, seconds", ylabel=measure)
     axes.yaxis.label.set_fontsize(8)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(fontsize=8, framealpha=0.85, edgecolor="none", borderpad=0.2)
