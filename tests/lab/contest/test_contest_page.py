@@ -234,6 +234,23 @@ def test_a_page_of_trials_alone_compares_nothing(made_up_tasks, tmp_path):
     assert "- made-up: 23 trials, and final runs after all trials\n" in text
 
 
+def test_colours_that_look_alike_are_not_in_one_panel():
+    """The two have greens of their own."""
+    inks = inks_of_panels([["loorf", "disarm", "carms-g"]])
+    assert picture._distance(inks["disarm"], inks["carms-g"]) > picture.ALIKE
+
+
+def test_notes_on_results_are_shown(made_up_tasks, tmp_path):
+    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+        running.add_result(tmp_path / "made-up.csv", TASK, result)
+    page = tmp_path / "page.md"
+    output(Report((tmp_path,), page, "markdown"))
+    assert "earlier versions" not in page.read_text()
+    (tmp_path / "limits.json").write_text('["Rows of good are old."]')
+    output(Report((tmp_path,), page, "markdown"))
+    assert "## Results of earlier versions\n\n- Rows of good are old.\n" in page.read_text()
+
+
 def test_an_estimator_has_one_colour_in_all_panels():
     names = [f"estimator {k}" for k in range(12)]
     panels = [["reference", *names[start : start + 5]] for start in range(8)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from carms.lab.contest.machine import noted_machines
+from carms.lab.contest.machine import noted_limits, noted_machines
 from carms.lab.contest.plan import missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, are_results, read_results, results_path
 from carms.lab.contest.standings import Standing, make_standings
@@ -103,8 +103,12 @@ class Contest:
                 lines.append(f"{name}: {len(missing)} {what}")
         return lines or ["nothing"]
 
+    def limits(self) -> list[str]:
+        """What is to be known about some of the results."""
+        return noted_limits(self.folder)
+
     def machines_and_hours(self) -> list[str]:
-        """Machines, and the processor time of each task."""
+        """Machines, and the processor time of each task in steps, without judgements."""
         lines = noted_machines(self.folder)
         for name, results in self.results.items():
             hours = sum(result.seconds for result in results.values()) / 3600

@@ -7,7 +7,7 @@ from string import Template
 
 import carms
 from carms.lab.contest.contest import Contest
-from carms.lab.contest.rules import PICTURE, RULES
+from carms.lab.contest.rules import HOURS, PICTURE, RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.assets import read_asset, script_policy
 from carms.lab.report.sheets import to_html
@@ -62,8 +62,9 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
     script = read_asset("report.js")
     lists = {
         "What is missing": contest.missing(),
+        "Results of earlier versions": contest.limits(),
         "How it works": [f"{name}. {text}" for name, text in RULES.items()],
-        "Machine and hours": contest.machines_and_hours(),
+        "Machine and hours": [HOURS, *contest.machines_and_hours()],
     }
     return PAGE.substitute(
         # No other script runs, whatever else should get into the page.

@@ -1,4 +1,4 @@
-"""Record the machines and versions of a contest."""
+"""Record the machines and versions of a contest, and read what is noted about its results."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import carms
 from carms.lab.runs.reading import OBJECT_LIMIT, parse_json, read_if_there
 from carms.lab.runs.writing import write_atomically
 
-__all__ = ["note_machine", "noted_machines"]
+__all__ = ["note_machine", "noted_limits", "noted_machines"]
 
 _NAME = "machines.json"
 
@@ -29,7 +29,16 @@ def note_machine(folder: Path) -> None:
 
 def noted_machines(folder: Path) -> list[str]:
     """All machines on which the contest ran."""
-    path = folder / _NAME
+    return _texts(folder / _NAME)
+
+
+def noted_limits(folder: Path) -> list[str]:
+    """What is to be known about some of the results, as written by hand into ``limits.json``."""
+    return _texts(folder / "limits.json")
+
+
+def _texts(path: Path) -> list[str]:
+    """The texts of a list in a file; none if there is no file."""
     data = read_if_there(path, OBJECT_LIMIT)
     if data is None:
         return []

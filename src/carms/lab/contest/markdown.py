@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from carms.lab.contest.contest import Contest
-from carms.lab.contest.rules import PICTURE, RULES
+from carms.lab.contest.rules import HOURS, PICTURE, RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.sheets import escape_markdown, to_markdown
 
@@ -21,11 +21,13 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
         command: command line that makes the page.
     """
     address = quote(picture, errors="surrogateescape")
+    limits = contest.limits()
     parts = [
         "# The contest\n",
-        "Which estimator trains best? Every estimator that applies to a task is trained within the "
-        "same budget of evaluations of `f` for a step, and compared with the reference at equal "
-        "time and at equal steps.\n",
+        "Which estimator trains best? Every estimator that applies to a task is trained with the "
+        "most samples that a budget of evaluations of `f` for a step allows, and compared with the "
+        "reference at equal time and at equal steps. One that needs more evaluations than the "
+        "budget is compared at equal time only.\n",
         "Better than the reference:\n",
         _listed(contest.winners()),
         # Without a line between them the code would be a part of the list.
@@ -37,10 +39,12 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
         *[_section(contest, task) for task in contest.begun],
         "## What is missing\n",
         _listed(contest.missing()),
+        *(["## Results of earlier versions\n", _listed(limits)] if limits else []),
         "## How it works\n",
         *[f"- *{name}.* {text}" for name, text in RULES.items()],
         "",
         "## Machine and hours\n",
+        f"{HOURS}\n",
         _listed(contest.machines_and_hours()),
     ]
     return "\n".join(parts)
