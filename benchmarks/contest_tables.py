@@ -20,8 +20,12 @@ ESTIMATORS = (
     "ridge",
     "double-cv",
     "rebar",
+    "unord",
     "reinmax",
+    "reinmax-cv",
+    "gr-mc",
     "gumbel-softmax",
+    "gapped-st",
     "straight-through",
     "reinforce",
 )
