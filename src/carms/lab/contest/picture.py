@@ -115,4 +115,11 @@ def _draw_panel(
     axes.yaxis.label.set_fontsize(8)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8, framealpha=0.85, edgecolor="none", borderpad=0.2)
+        axes.legend(
+            # The corner in which the best curves do not end.
+            loc="lower right" if task.higher_wins else "upper right",
+            fontsize=8,
+            framealpha=0.85,
+            edgecolor="none",
+            borderpad=0.2,
+        )
