@@ -22,9 +22,7 @@ LARGEST_ENUMERATION = 1 << 26
 LARGEST_PIECE = 1 << 10
 # Configurations at which `f` is evaluated once more, to see whether it is random.
 EVALUATED_AGAIN = 64
-
-
-# Share of the largest value by which values of ``f`` at the same points may differ by rounding.
+# Share of the largest value by which values of `f` at the same points may differ by rounding.
 _ROUNDING = 1e-3
 
 
