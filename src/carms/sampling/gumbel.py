@@ -34,8 +34,8 @@ def perturbed_given(log_probs: Tensor, indices: Tensor, times: Tensor) -> Tensor
     """A sample of ``perturbed(log_probs, times)`` conditioned on its arg max being ``indices``.
 
     It is made of normalised ``log_probs [..., C]``, ``indices [...]`` and independent exponentials
-    ``times [..., C]``. The winner arrives at the time of the earliest of all, and
-    every other category after it.
+    ``times [..., C]``. The winner arrives at the time of the earliest of all, and every other
+    category after it.
     """
     winner = indices.unsqueeze(-1)
     first = times.gather(-1, winner)

@@ -16,10 +16,10 @@ RULES = {
     "whose evaluations of f for a gradient stay within the budget of the task. If even the fewest "
     f"samples need more, it takes part with up to {OVERDRAFT} times the budget, but is compared at "
     "equal time only. Some entries use a little less than the budget; the tables show the "
-    "evaluations of each. Derivatives of f are not counted as evaluations: carms-t, double-cv, "
-    "muprop, rebar, rodeo and the relaxations also differentiate f. At equal time this counts, at "
-    "equal steps it does not. If the mean of its gradient is not the gradient, it is marked as "
-    "biased, and dashed in the picture.",
+    "evaluations of each. Derivatives of f are not counted as evaluations, although estimators "
+    "that need a differentiable f take them. At equal time they count, at equal steps they do not. "
+    "If the mean of its gradient is not the gradient, it is marked as biased, and dashed in the "
+    "picture.",
     "Rates": "Each entry has the best of three rates of Adam, by the mean over trial runs with "
     "other seeds of the best validation score of a run. A rate that fails in a trial is out. A "
     "rate at an end of the three is marked: a better one may lie beyond. The score of a trial is "
