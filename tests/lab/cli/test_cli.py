@@ -114,7 +114,7 @@ def test_complete(tmp_path):
     assert json.loads((run / "config.json").read_text())["task"] == "complete"
     other = carms("vae", *flags, "--eval-samples", 5, "--out", run, check=False)
     assert "task: 'complete' there, 'vae' now" in other.stderr
-    assert "give another directory (--out)" in other.stderr
+    assert "take another directory, or the settings that it has" in other.stderr
 
 
 def test_correlations(tmp_path):

@@ -65,7 +65,9 @@ def draw_rewards(methods: Mapping[str, Sequence[Lines]], out: Path) -> list[Path
     shares[0].legend(frameon=False, loc="best", title=bands)
     for method, runs in methods.items():
         ratio = variance_ratio(runs)
-        right.plot([*ratio], [*ratio.values()], color=_COLOURS[method], label=method, marker=".")
+        # Markers at the edge are drawn whole.
+        line = {"color": _COLOURS[method], "marker": ".", "clip_on": False}
+        right.plot([*ratio], [*ratio.values()], label=method, **line)
     right.axhline(1, color="#999999", lw=0.8)
     right.set(title="Variance of the gradient", ylabel="carms / rloo, same parameters")
     right.set_ylim(0, max(1.1, right.get_ylim()[1]))

@@ -99,8 +99,8 @@ class RunDirectory:
         ]
         if changed:
             raise ValueError(
-                f"{self.path} holds a run of other settings ({'; '.join(changed)}): give another "
-                "directory (--out), or the settings that it has"
+                f"{self.path} holds a run of other settings ({'; '.join(changed)}): take another "
+                "directory, or the settings that it has"
             )
 
     @property
