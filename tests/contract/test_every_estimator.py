@@ -213,7 +213,7 @@ def test_only_what_says_so_needs_an_f_without_jumps(name):
 
 def test_a_single_sample_is_enough_for_the_warning_of_jumps():
     logits = torch.zeros(2, 3, requires_grad=True)
-    with pytest.warns(UserWarning, match="as flat as a step"):
+    with pytest.warns(UserWarning, match="as flat as a step") as told:
         carms.expectation(
             lambda z: (z[..., 0] > 0.9).sum(-1) + 0 * z.sum((-2, -1)),
             logits,
@@ -221,6 +221,7 @@ def test_a_single_sample_is_enough_for_the_warning_of_jumps():
             1,
             generator(),
         ).backward()
+    assert told[0].filename == __file__
 
 
 def test_f_may_write_on_what_it_is_given():

@@ -147,8 +147,9 @@ def test_a_single_example_by_name_is_warned_of(expectation, shape):
     def f(z):
         return z.sin().sum([*range(-len(shape), 0)])
 
-    with pytest.warns(UserWarning, match="cannot learn from a single example"):
+    with pytest.warns(UserWarning, match="cannot learn from a single example") as told:
         expectation(f, torch.zeros(shape, requires_grad=True))
+    assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         expectation(f, torch.zeros(shape))  # no gradient is wanted

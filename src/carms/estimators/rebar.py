@@ -1,13 +1,12 @@
 """REBAR."""
 
-import warnings
-
 import torch
 from torch import Tensor
 
 from carms.core.checks.options import positive_number, real_number
 from carms.core.checks.tensors import holds
 from carms.core.variables import Distribution, Variables
+from carms.core.warn import warn_user
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
 from carms.estimators.families.relaxed_sample import RelaxedSample
@@ -91,10 +90,9 @@ class Rebar(ControlVariate):
 
     def _warn_of_jumps(self, hard: Tensor, soft: Tensor, slopes: Tensor) -> None:
         if holds(lambda: not slopes.any() and ((soft != hard) | (soft != soft[:1])).any()):
-            warnings.warn(
+            warn_user(
                 f"{self} needs an f that is {self.requires}, and here f is as flat as a step: the "
                 "gradient may be biased; relax and carms-s take any f",
-                stacklevel=2,
             )
 
     def value(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:

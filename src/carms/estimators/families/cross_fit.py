@@ -1,12 +1,11 @@
 """Scales of control variates, fitted without bias on other examples."""
 
-import warnings
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from carms.core.dtypes import precise_dtype
+from carms.core.warn import warn_user
 
 __all__ = ["Past", "cross_fit", "moments"]
 
@@ -49,11 +48,10 @@ class Past(torch.nn.Module):
         if self.training or not _alone(probs) or torch.compiler.is_compiling():
             return
         if self.count < _ENOUGH:
-            warnings.warn(
+            warn_user(
                 f"{estimator} cannot learn from a single example, called by name or in eval() "
                 "mode, how far to trust the slopes of f: where they mislead, its variance is "
                 "large. Make it once and keep it in train() mode",
-                stacklevel=2,
             )
 
     def add(self, own: Tensor) -> None:
