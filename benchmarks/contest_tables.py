@@ -70,7 +70,7 @@ def read_table() -> list[list[str]]:
         {
             task.name: {each.entry.name: each for each in contest.standings[task.name]}
             for task in contest.begun
-            if not missing_runs(task, contest.results[task.name])
+            if contest.is_timed(task) and not missing_runs(task, contest.results[task.name])
         }
     )
 

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from carms.lab.contest.results import Result, Run
 from carms.lab.contest.task import Entry, Judged, Task, TaskLearner
+from carms.lab.contest.times import ROUNDS, Times
 
 # What a step of each estimator adds to the score.
 SLOPES = {"loorf": 1.0, "good": 2.0, "bad": 0.5, "lost": 1.0}
@@ -51,7 +52,7 @@ TASK = Task(
 LOWER = replace(TASK, name="lower", higher_wins=False)
 
 
-def made_up_results(scores, seconds):
+def made_up_results(scores):
     """Trials that choose rate 2, and final runs with these scores, by estimator."""
     results = []
     for name, own in scores.items():
@@ -64,7 +65,7 @@ def made_up_results(scores, seconds):
             failed = last is None
             values = () if failed else (last - 2, last - 1, last)
             error = "diverged: at step 1" if failed else ""
-            results.append(Result(run, seconds[name], values, error))
+            results.append(Result(run, 1.0, values, error))
     return {result.run: result for result in results}
 
 
@@ -74,7 +75,13 @@ SCORES = {
     "bad": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5],
     "lost": [9.0, 9.0, 9.0, 9.0, 9.0, None],
 }
-SECONDS = {"loorf": 6.0, "good": 18.0, "bad": 3.0, "lost": 6.0}
+TIMES = {"loorf": 1.0, "good": 3.0, "bad": 0.5, "lost": 1.0}
+
+
+def made_up_times(relative, **failed):
+    """Times that are the same in each round, by estimator, and reasons why others have none."""
+    seconds = {name: [time / 4] * ROUNDS for name, time in relative.items() if name not in failed}
+    return Times("made-up machine", seconds, failed)
 
 
 def output(run):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from small_contest import SCORES, SECONDS, TASK, made_up_results, output
+from small_contest import SCORES, TASK, TIMES, made_up_results, made_up_times, output
 from written_runs import write_run
 
 from carms.lab.cli import contest as command
@@ -17,6 +17,7 @@ from carms.lab.contest import contest, picture, running
 from carms.lab.contest.machine import noted_machines
 from carms.lab.contest.picture import SPARE, inks_of_panels
 from carms.lab.contest.results import Result, Run, read_results
+from carms.lab.contest.times import read_times, write_times
 
 
 def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
@@ -30,8 +31,13 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     output(Sweep("contest/made-up", out))
     results = read_results(out / "made-up.csv", TASK)
     assert len(results) == 42
-    assert len(noted_machines(out)) == 1
-    assert "42 of 42 runs are there" in output(Sweep("contest/made-up", out))
+    (machine,) = noted_machines(out)
+    times = read_times(out, TASK)
+    assert {*times.seconds} == {"loorf", "good", "bad", "lost"}
+    again = output(Sweep("contest/made-up", out))
+    assert "42 of 42 runs are there" in again
+    assert "times of all entries" not in again
+    assert read_times(out, TASK) == times
     dry = output(Sweep("contest/made-up", out, dry_run=True))
     assert re.search(r"lost +0 runs", dry)
 
@@ -44,6 +50,7 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     assert "- lost, trial run at rate 1 with seed 1001: diverged" in text
     assert "failed at every rate" in text
     assert "- lower: it was not run\n" in text
+    assert f"- {machine}: times of steps of made-up\n" in text
     assert "- made-up:" not in text.partition("## What is missing")[2].partition("##")[0]
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
 
@@ -82,7 +89,7 @@ def test_a_task_that_another_process_runs_is_left_to_it(made_up_tasks, tmp_path)
 
 @pytest.mark.parametrize("kind", ["markdown", "html"])
 def test_texts_of_the_files_are_no_markup(made_up_tasks, tmp_path, kind):
-    results = made_up_results({"loorf": [1.0], "good": [2.0]}, SECONDS)
+    results = made_up_results({"loorf": [1.0], "good": [2.0]})
     run = Run("final", "good", 2.0, 1)
     results[run] = Result(run, 1.0, (), "ValueError: <b>of f</b>\n\n# [here](x) \x1b[31m")
     for result in results.values():
@@ -100,7 +107,7 @@ def test_texts_of_the_files_are_no_markup(made_up_tasks, tmp_path, kind):
 
 def test_names_with_spaces_are_quoted_on_the_page(made_up_tasks, tmp_path):
     folder = tmp_path / "my results"
-    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+    for result in made_up_results({"loorf": [1.0]}).values():
         running.add_result(folder / "made-up.csv", TASK, result)
     page = tmp_path / "my page.md"
     output(Report((folder,), page, "markdown"))
@@ -110,7 +117,7 @@ def test_names_with_spaces_are_quoted_on_the_page(made_up_tasks, tmp_path):
 
 def test_the_page_has_another_name_than_its_picture(made_up_tasks, tmp_path):
     page = tmp_path / "page.png"
-    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+    for result in made_up_results({"loorf": [1.0]}).values():
         running.add_result(tmp_path / "made-up.csv", TASK, result)
     with pytest.raises(ValueError, match=r"picture is written beside the page as .png, got .*page"):
         output(Report((tmp_path,), page, "markdown"))
@@ -123,7 +130,7 @@ def test_the_contest_and_runs_are_not_reported_together(made_up_tasks, tmp_path)
     write_run(tmp_path / "run")
     # Without results of the contest this is a directory of runs.
     assert "1 run, 0 finished" in output(Report((folder,), page, "markdown"))
-    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+    for result in made_up_results({"loorf": [1.0]}).values():
         running.add_result(folder / "made-up.csv", TASK, result)
     said = output(Report((folder,), page, "markdown"))
     assert f"1 run beside the contest in {folder}: left out" in said
@@ -133,21 +140,26 @@ def test_the_contest_and_runs_are_not_reported_together(made_up_tasks, tmp_path)
 
 
 def test_nothing_is_said_of_winners_with_few_seeds(made_up_tasks, tmp_path):
-    results = made_up_results({"loorf": [1.0] * 3, "good": [2.0] * 3}, SECONDS)
+    results = made_up_results({"loorf": [1.0] * 3, "good": [2.0] * 3})
     for result in results.values():
         running.add_result(tmp_path / "made-up.csv", TASK, result)
+    write_times(tmp_path, TASK, made_up_times(TIMES))
     found = contest.read_contest(tmp_path)
     assert found.winners() == ["made-up, reference loorf: too few seeds yet"]
-    sheet, _ = found.sheets(TASK)
-    assert "too few seeds" in {field.text for row in sheet.rows for field in row}
+    for sheet in found.sheets(TASK):
+        assert "too few seeds" in {field.text for row in sheet.rows for field in row}
 
 
 def test_bias_is_shown(made_up_tasks, tmp_path, monkeypatch):
-    results = made_up_results(SCORES, dict.fromkeys(SCORES, 6.0))
+    results = made_up_results(SCORES)
     for result in results.values():
         running.add_result(tmp_path / "made-up.csv", TASK, result)
     found = contest.read_contest(tmp_path)
     line = "at equal time none (biased: good); at equal steps none (biased: good)"
+    unknown = "at equal time not known, as there are no times; at equal steps none"
+    assert found.winners() == [f"made-up, reference loorf: {unknown} (biased: good)"]
+    write_times(tmp_path, TASK, made_up_times(dict.fromkeys(SCORES, 1.0)))
+    found = contest.read_contest(tmp_path)
     assert found.winners() == [f"made-up, reference loorf: {line}"]
     for sheet in (*found.summaries(), *found.sheets(TASK)):
         assert sheet.headings[:2] == ["estimator", "bias"]
@@ -159,7 +171,7 @@ def test_bias_is_shown(made_up_tasks, tmp_path, monkeypatch):
 
 
 def test_files_that_only_have_the_name_of_results_are_no_contest(made_up_tasks, tmp_path):
-    results = made_up_results({"loorf": [1.0]}, SECONDS)
+    results = made_up_results({"loorf": [1.0]})
     for result in results.values():
         running.add_result(tmp_path / "results" / "made-up.csv", TASK, result)
     assert contest.is_contest(tmp_path / "results")
@@ -169,18 +181,24 @@ def test_files_that_only_have_the_name_of_results_are_no_contest(made_up_tasks, 
 
 
 def test_what_is_missing_is_listed(made_up_tasks, tmp_path):
-    results = made_up_results({"loorf": [1.0], "good": [2.0]}, SECONDS)
+    results = made_up_results({"loorf": [1.0], "good": [2.0]})
     for result in results.values():
         running.add_result(tmp_path / "made-up.csv", TASK, result)
     found = contest.read_contest(tmp_path)
     assert found.missing() == [
         "made-up: 12 trials, and final runs after all trials",
+        "made-up: times of steps",
         "lower: it was not run",
     ]
+    # Of a contest with fewer entries.
+    write_times(tmp_path, TASK, made_up_times({"loorf": 1.0, "good": 2.0}))
+    assert "made-up: times of steps" in contest.read_contest(tmp_path).missing()
+    write_times(tmp_path, TASK, made_up_times(TIMES))
+    assert "made-up: times of steps" not in contest.read_contest(tmp_path).missing()
 
 
 def test_runs_that_are_not_in_the_plan_are_left_out_and_counted(made_up_tasks, tmp_path):
-    results = made_up_results({"loorf": SCORES["loorf"], "good": SCORES["good"]}, SECONDS)
+    results = made_up_results({"loorf": SCORES["loorf"], "good": SCORES["good"]})
     planned = len(results)
     others = [Run("final", "good", 3.0, seed) for seed in range(TASK.seeds)]
     others += [Run("final", "unknown", 2.0, 0), Run("final", "good", 2.0, TASK.seeds)]
@@ -241,7 +259,7 @@ def test_colours_that_look_alike_are_not_in_one_panel():
 
 
 def test_notes_on_results_are_shown(made_up_tasks, tmp_path):
-    for result in made_up_results({"loorf": [1.0]}, SECONDS).values():
+    for result in made_up_results({"loorf": [1.0]}).values():
         running.add_result(tmp_path / "made-up.csv", TASK, result)
     page = tmp_path / "page.md"
     output(Report((tmp_path,), page, "markdown"))

@@ -7,8 +7,9 @@ from small_contest import LOWER, SLOPES, TASK, MadeUp
 
 from carms.lab.contest.plan import chosen_rates, expected_runs, missing_runs
 from carms.lab.contest.results import Run
-from carms.lab.contest.running import result_of, seconds_of_run
+from carms.lab.contest.running import result_of
 from carms.lab.contest.task import Judged
+from carms.lab.contest.times import seconds_of_run
 
 
 def run_all(task, results):

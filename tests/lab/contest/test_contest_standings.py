@@ -1,18 +1,21 @@
 """Standings and tables of the contest, of runs whose scores are made up."""
 
+import math
 from dataclasses import replace
 
 import pytest
-from small_contest import LOWER, SCORES, SECONDS, TASK, made_up_results
+from small_contest import LOWER, SCORES, TASK, TIMES, made_up_results, made_up_times
 
 from carms.lab.contest.results import Result, Run
 from carms.lab.contest.standings import curve, make_standings
+from carms.lab.contest.statistics import Median
 from carms.lab.contest.tables import summary_sheet, task_sheets
+from carms.lab.contest.times import ROUNDS
 
 
 @pytest.fixture
 def standings():
-    found = make_standings(TASK, made_up_results(SCORES, SECONDS))
+    found = make_standings(TASK, made_up_results(SCORES), made_up_times(TIMES))
     return {each.entry.name: each for each in found}
 
 
@@ -33,29 +36,30 @@ def test_leads_and_verdicts_at_equal_steps(standings):
 def test_a_slow_entry_is_judged_earlier_at_equal_time(standings):
     """It takes three times as long, so it had one of three judgements."""
     good, bad = standings["good"], standings["bad"]
-    assert (good.time, good.judged_at) == (3, 1)
+    assert (good.time, good.judged_at) == (Median(3, 3, 3), 1)
     assert good.at_time.scores == {seed: score - 2 for seed, score in enumerate(SCORES["good"])}
     assert good.at_time.lead.verdict == "not distinguishable"
-    assert (bad.time, bad.judged_at) == (0.5, 0.5)
+    assert (bad.time.value, bad.judged_at) == (0.5, 0.5)
     assert bad.at_time.scores == bad.at_steps.scores
 
 
-@pytest.mark.parametrize(("seconds", "judgement"), [(7.9, 2), (7.1, 3), (35.0, 1), (37.0, 0)])
-def test_the_nearest_judgement_counts_at_equal_time(seconds, judgement):
-    found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": seconds}))
+@pytest.mark.parametrize(("time", "judgement"), [(1.25, 2), (1.15, 3), (5.8, 1), (6.2, 0)])
+def test_the_nearest_judgement_counts_at_equal_time(time, judgement):
+    times = made_up_times({**TIMES, "good": time})
+    found = make_standings(TASK, made_up_results(SCORES), times)
     good = next(each for each in found if each.entry.name == "good")
     expected = None if not judgement else SCORES["good"][0] - 3 + judgement
     assert good.at_time.scores[0] == expected
     if judgement:
-        assert good.judged_at == pytest.approx(seconds / 6 * judgement / 3)
+        assert good.judged_at == pytest.approx(time * judgement / 3)
 
 
 @pytest.mark.parametrize("failing", [None, Run("trial", "good", 3.0, 1000)])
 def test_an_entry_that_was_not_judged_in_time_is_last_and_has_not_failed(failing):
-    results = made_up_results(SCORES, {**SECONDS, "good": 60.0})
+    results = made_up_results(SCORES)
     if failing:
         results[failing] = replace(results[failing], scores=(), error="diverged: at step 1")
-    found = make_standings(TASK, results)
+    found = make_standings(TASK, results, made_up_times({**TIMES, "good": 10.0}))
     good = next(each for each in found if each.entry.name == "good")
     assert set(good.at_time.scores.values()) == {None}
     assert (good.at_time.rank.place, good.at_steps.rank.place) == (3, 1)
@@ -67,39 +71,49 @@ def test_an_entry_that_was_not_judged_in_time_is_last_and_has_not_failed(failing
     assert row_of("good", summary)[2:6] == ["0", "0", "0", "1"]
 
 
-def test_the_interval_at_equal_time_has_the_error_of_the_measured_times():
-    """All seeds have the same curve; some runs take thrice the time and are judged earlier."""
-    results = made_up_results({"loorf": [1.5] * 6, "good": [3.0] * 6}, SECONDS)
-    for seed, seconds in enumerate([6.0, 18.0, 6.0, 18.0, 6.0, 6.0]):
-        run = Run("final", "good", 2.0, seed)
-        results[run] = replace(results[run], seconds=seconds)
-    found = {each.entry.name: each for each in make_standings(TASK, results)}
-    good = found["good"]
-    assert (good.time, good.judged_at) == (1, 1)
-    assert good.at_time.lead.mean == 1.5
-    assert (good.at_time.lead.low, good.at_time.lead.high) == (-0.5, 1.5)
-    assert good.at_time.lead.verdict == "not distinguishable"
-    assert (good.at_time.rank.low, good.at_time.rank.high) == (1, 2)
-    assert (good.at_steps.lead.low, good.at_steps.lead.high) == (1.5, 1.5)
-    assert (good.at_steps.rank.low, good.at_steps.rank.high) == (1, 1)
-
-
-def test_times_that_are_slow_in_the_same_rounds_as_those_of_the_reference_have_no_error():
-    results = made_up_results({"loorf": [1.5] * 6, "good": [3.0] * 6}, SECONDS)
-    for seed, seconds in enumerate([6.0, 18.0, 6.0, 18.0, 6.0, 6.0]):
-        for name in ("loorf", "good"):
-            run = Run("final", name, 2.0, seed)
-            results[run] = replace(results[run], seconds=seconds)
-    found = {each.entry.name: each for each in make_standings(TASK, results)}
+@pytest.mark.parametrize(
+    ("others", "low", "high"),
+    # One round of sixteen may be an accident, seven are none.
+    [([1.0] * 15 + [1.5], 1.5, 1.5), ([1.5] * 7, 0.5, 1.5), ([9.0] * 4, -math.inf, 1.5)],
+)
+def test_intervals_at_equal_time_reach_over_those_of_the_possible_times(others, low, high):
+    """All seeds have the same curve. With 1.5 times the time, two of three judgements count."""
+    results = made_up_results({"loorf": [1.5] * 6, "good": [3.0] * 6})
+    times = made_up_times(TIMES)
+    rounds = [1.0] * (ROUNDS - len(others)) + others
+    times.seconds["good"] = [
+        own * time for own, time in zip(rounds, times.seconds["loorf"], strict=True)
+    ]
+    found = {each.entry.name: each for each in make_standings(TASK, results, times)}
     lead = found["good"].at_time.lead
-    assert (lead.low, lead.high) == (1.5, 1.5)
+    assert (lead.mean, lead.low, lead.high) == (1.5, low, high)
+    rank = found["good"].at_time.rank
+    assert (rank.place, rank.low, rank.high) == (1, 1, 1 if low > 0 else 2)
+    assert found["good"].at_steps.lead.low == 1.5
+
+
+def test_without_times_nothing_is_compared_at_equal_time():
+    found = {each.entry.name: each for each in make_standings(TASK, made_up_results(SCORES))}
+    good = found["good"]
+    assert (good.time, good.judged_at, good.at_time.rank) == (None, None, None)
+    assert good.at_steps.lead.verdict == "better"
+    at_time, _ = task_sheets(TASK, [*found.values()])
+    assert row_of("good", at_time)[2:] == ["-"] * 6
+    assert curve(TASK, good) == []
+
+
+def test_an_entry_without_a_time_is_not_compared_at_equal_time():
+    times = made_up_times(TIMES, good="diverged")
+    found = make_standings(TASK, made_up_results(SCORES), times)
+    places = {each.entry.name: each.at_time.rank for each in found}
+    assert (places["good"], places["loorf"].place, places["bad"].place) == (None, 1, 2)
 
 
 def test_an_entry_that_fails_later_has_no_score_at_equal_time_either():
-    results = made_up_results(SCORES, SECONDS)
+    results = made_up_results(SCORES)
     run = Run("final", "good", 2.0, 0)
     results[run] = replace(results[run], scores=(1.0, 2.0), error="diverged: at step 5")
-    found = make_standings(TASK, results)
+    found = make_standings(TASK, results, made_up_times(TIMES))
     good = next(each for each in found if each.entry.name == "good")
     for place, sheet in zip((good.at_time, good.at_steps), task_sheets(TASK, found), strict=True):
         assert place.scores[0] is None
@@ -109,7 +123,7 @@ def test_an_entry_that_fails_later_has_no_score_at_equal_time_either():
 
 
 def test_an_entry_whose_trials_are_not_over_has_not_failed():
-    results = made_up_results({"loorf": SCORES["loorf"]}, SECONDS)
+    results = made_up_results({"loorf": SCORES["loorf"]})
     trial = Run("trial", "good", 1.0, 1000)
     results[trial] = Result(trial, 1.0, (), "diverged: at step 1")
     _, at_steps = task_sheets(TASK, make_standings(TASK, results))
@@ -122,10 +136,12 @@ def test_an_entry_that_always_fails_is_last_and_counted(kind):
         run: replace(result, scores=(), error="diverged: at step 1")
         if (run.estimator, run.kind) == ("bad", kind)
         else result
-        for run, result in made_up_results(SCORES, SECONDS).items()
+        for run, result in made_up_results(SCORES).items()
         if kind == "final" or (run.estimator, run.kind) != ("bad", "final")
     }
-    found = make_standings(TASK, results)
+    # What fails at once cannot be timed.
+    times = made_up_times(TIMES, bad="diverged")
+    found = make_standings(TASK, results, times)
     bad = next(each for each in found if each.entry.name == "bad")
     for moment, place in (("at_time", bad.at_time), ("at_steps", bad.at_steps)):
         assert place.rank.place == 3  # shared with the one that fails with some seeds
@@ -141,13 +157,14 @@ def test_ranks_have_failures_last(standings):
 def test_ranks_are_those_of_the_scores_in_double_precision():
     """The sums of both are the same, but not those of the scores in single precision."""
     scores = {"loorf": [100.1, 3.3, 7.7, 1.0, 1.0], "good": [100.2, 3.1, 7.8, 1.0, 1.0]}
-    found = make_standings(TASK, made_up_results(scores, SECONDS))
+    found = make_standings(TASK, made_up_results(scores))
     places = {each.entry.name: each.at_steps.rank for each in found if each.at_steps.rank}
     assert {name: rank.place for name, rank in places.items()} == {"loorf": 1, "good": 1}
 
 
 def test_each_table_is_sorted_by_its_own_ranks():
-    found = make_standings(TASK, made_up_results(SCORES, {**SECONDS, "good": 60.0}))
+    times = made_up_times({**TIMES, "good": 10.0})
+    found = make_standings(TASK, made_up_results(SCORES), times)
     at_time, at_steps = ([row[0].text for row in sheet.rows] for sheet in task_sheets(TASK, found))
     assert at_time == ["loorf", "bad", "good", "lost"]
     assert at_steps == ["good", "loorf", "bad", "lost"]
@@ -156,7 +173,7 @@ def test_each_table_is_sorted_by_its_own_ranks():
 def test_an_entry_over_budget_is_compared_at_equal_time_only():
     costly = [replace(e, evaluations=9) if e.name == "good" else e for e in TASK.entries()]
     task = replace(TASK, entries=lambda: costly)
-    found = make_standings(task, made_up_results(SCORES, SECONDS))
+    found = make_standings(task, made_up_results(SCORES), made_up_times(TIMES))
     good = next(each for each in found if each.entry.name == "good")
     assert (good.at_steps.rank, good.at_steps.lead) == (None, None)
     assert good.at_steps.scores[0] == 3.0
@@ -164,7 +181,7 @@ def test_an_entry_over_budget_is_compared_at_equal_time_only():
 
 
 def test_lower_scores_lead_where_lower_is_better():
-    results = made_up_results(SCORES, SECONDS)
+    results = made_up_results(SCORES)
     # The rates of trials are as far from 2 as they can be.
     flipped = {
         run: replace(result, scores=tuple(-score for score in result.scores))
@@ -176,7 +193,7 @@ def test_lower_scores_lead_where_lower_is_better():
 
 
 def test_only_seeds_that_all_have_are_ranked():
-    results = made_up_results(SCORES, SECONDS)
+    results = made_up_results(SCORES)
     del results[Run("final", "good", 2.0, 5)]
     found = {each.entry.name: each for each in make_standings(TASK, results)}
     # The failure with seed 5 is among what is left out.
@@ -185,7 +202,7 @@ def test_only_seeds_that_all_have_are_ranked():
 
 
 def test_an_entry_with_few_seeds_leaves_the_ranks_of_the_others_alone():
-    results = made_up_results({**SCORES, "bad": SCORES["bad"][:1]}, SECONDS)
+    results = made_up_results({**SCORES, "bad": SCORES["bad"][:1]})
     found = {each.entry.name: each for each in make_standings(TASK, results)}
     assert found["bad"].at_steps.rank is None
     assert found["lost"].at_steps.rank.place == 3
@@ -193,20 +210,22 @@ def test_an_entry_with_few_seeds_leaves_the_ranks_of_the_others_alone():
 
 def test_a_rate_at_the_end_of_those_tried_is_marked():
     task = replace(TASK, rates=(1.0, 2.0))
-    results = {run: each for run, each in made_up_results(SCORES, SECONDS).items() if run.rate < 3}
+    results = {run: each for run, each in made_up_results(SCORES).items() if run.rate < 3}
     _, at_steps = task_sheets(task, make_standings(task, results))
     assert at_steps.rows[0][3].text == "2 (highest)"
 
 
 def test_without_the_reference_nothing_is_compared():
-    results = made_up_results({"good": SCORES["good"]}, SECONDS)
+    results = made_up_results({"good": SCORES["good"]})
     found = {each.entry.name: each for each in make_standings(TASK, results)}
     assert found["good"].at_steps.rank is None
     assert found["good"].time is None
 
 
 def test_curves_go_over_time(standings):
-    assert curve(TASK, standings["loorf"]) == [(2.0, 1.5), (4.0, 2.5), (6.0, 3.5)]
+    points = curve(TASK, standings["bad"])
+    assert [time for time, _ in points] == pytest.approx([1 / 6, 1 / 3, 1 / 2])
+    assert [score for _, score in points] == [1.0, 2.0, 3.0]
 
 
 def test_the_table_of_a_task_says_what_is_known(standings):
@@ -217,7 +236,7 @@ def test_the_table_of_a_task_says_what_is_known(standings):
     assert rows["good"][5:9] == ["5.5 ± 1.9", "+2 (+2 to +2)", "better", "1 (1 to 2)"]
     assert rows["loorf"][7] == "reference"
     assert rows["lost"][4:8] == ["6, 1 failed", "failed", "-", "failed"]
-    assert at_time["good"][2:5] == ["3.00", "1.00", "3.5 ± 1.9"]
+    assert at_time["good"][2:5] == ["3.00 (3.00 to 3.00)", "1.00", "3.5 ± 1.9"]
     assert at_time["good"][5:7] == ["+0 (+0 to +0)", "not distinguishable"]
     assert [*rows] == ["good", "loorf", "bad", "lost"]
 

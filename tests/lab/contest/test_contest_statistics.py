@@ -9,12 +9,14 @@ import torch
 
 from carms.lab.contest.rules import RULES
 from carms.lab.contest.statistics import (
+    Median,
     Rank,
+    _resampled_means,
+    estimate_median,
     paired_difference,
     ranks,
-    resampled_means,
-    resampled_medians,
 )
+from carms.lab.contest.times import ROUNDS
 
 
 def test_a_clear_lead_is_better_and_its_opposite_worse():
@@ -119,23 +121,31 @@ def test_a_failed_run_ranks_last():
     assert found[2].place == 2
 
 
-def test_medians_and_means_are_those_of_each_resample():
+def test_means_are_those_of_each_resample():
     values = torch.tensor([5.0, 2.0, 7.0, 3.0], dtype=torch.float64)
     draws = [*itertools.combinations_with_replacement(values.tolist(), 4)]
-    assert resampled_medians(values).tolist() == [statistics.median(draw) for draw in draws]
-    assert resampled_means(values).tolist() == [statistics.mean(draw) for draw in draws]
-
-
-def test_medians_leave_out_what_is_not_known():
-    found = resampled_medians(torch.tensor([torch.nan, 1.0]))
-    assert found[0].isnan()
-    assert found[1:].tolist() == [1.0, 1.0]
+    assert _resampled_means(values).tolist() == [statistics.mean(draw) for draw in draws]
 
 
 def test_the_mean_of_a_resample_with_a_failure_is_minus_infinity():
     values = torch.tensor([[-math.inf, -math.inf], [3.0, -math.inf]])
-    assert resampled_means(values)[:, 0].tolist() == [-math.inf, -math.inf, 3.0]
-    assert resampled_means(values)[:, 1].tolist() == [-math.inf] * 3
+    assert _resampled_means(values)[:, 0].tolist() == [-math.inf, -math.inf, 3.0]
+    assert _resampled_means(values)[:, 1].tolist() == [-math.inf] * 3
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(1, 0), (6, 0), (8, 0), (9, 1), (16, 3), (20, 5)])
+def test_the_interval_of_a_median_leaves_out_as_many_values_as_in_the_tables(count, left_out):
+    """Those of the sign test, two-sided at 5 %."""
+    found = estimate_median([float(value) for value in range(count)])
+    assert found == Median((count - 1) / 2, left_out, count - 1 - left_out)
+
+
+def test_the_interval_of_a_median_has_it_as_often_as_it_says():
+    stream = torch.Generator().manual_seed(4)
+    samples = torch.empty(2000, ROUNDS).exponential_(generator=stream).tolist()
+    inside = [found.low <= math.log(2) <= found.high for found in map(estimate_median, samples)]
+    # Of sixteen values, the chance is 0.979.
+    assert sum(inside) / len(inside) == pytest.approx(0.9787, abs=3 * (0.0213 / 2000) ** 0.5)
 
 
 def test_an_interval_that_ends_at_zero_but_for_rounding_tells_nothing_apart():

@@ -16,9 +16,10 @@ from carms.lab.contest.contest import read_contest
 from carms.lab.contest.picture import draw_contest
 from carms.lab.contest.plan import expected_runs, missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, read_results, results_path
-from carms.lab.contest.running import running_lock, seconds_of_run, work
+from carms.lab.contest.running import running_lock, work
 from carms.lab.contest.task import Task
 from carms.lab.contest.tasks import TASKS
+from carms.lab.contest.times import ROUNDS, measure, read_times, seconds_of_run, write_times
 from carms.lab.data.datasets import verify
 from carms.lab.runs.writing import write_atomically
 from carms.lab.sweep.jobs import Executor, Job
@@ -94,9 +95,22 @@ def _run_task(console: Console, task: Task, out: Path, executor: Executor) -> No
     out.mkdir(parents=True, exist_ok=True)
     try:
         with running_lock(out, task).acquire(timeout=0):
+            times = read_times(out, task)
+            if times is None or not times.covers(task):
+                _measure(console, task, out)
             _run_missing(console, task, results_path(out, task), executor)
     except Timeout:
         console.print(f"{task.name}: another process runs it", highlight=False)
+
+
+def _measure(console: Console, task: Task, out: Path) -> None:
+    """Measure how long the entries take, before this command keeps the machine busy."""
+    text = f"{task.name}: the times of all entries are measured; let nothing else run"
+    console.print(text, highlight=False)
+    torch.set_num_threads(1)
+    with progress_bars(console, transient=True) as bars:
+        rounds = bars.track(range(ROUNDS), description=f"Timing {task.name}")
+        write_times(out, task, measure(task, rounds))
 
 
 def _run_missing(console: Console, task: Task, path: Path, executor: Executor) -> None:

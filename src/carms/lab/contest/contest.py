@@ -11,6 +11,7 @@ from carms.lab.contest.standings import Standing, make_standings
 from carms.lab.contest.tables import summary_sheet, task_sheets
 from carms.lab.contest.task import Entry, Task
 from carms.lab.contest.tasks import TASKS
+from carms.lab.contest.times import Times, read_times
 from carms.lab.report.sheets import Sheet
 
 __all__ = ["Contest", "is_contest", "read_contest"]
@@ -24,18 +25,24 @@ class Contest:
         folder: directory of the results.
         results: results that count, by task name.
         left_out: number of results that do not count, by task name.
+        times: times of the entries of each task for which they were measured, by task name.
         standings: standings of the entries of each task that has final runs, by task name.
     """
 
     folder: Path
     results: Mapping[str, Mapping[Run, Result]]
     left_out: Mapping[str, int]
+    times: Mapping[str, Times]
     standings: Mapping[str, Sequence[Standing]]
 
     @property
     def begun(self) -> list[Task]:
         """Tasks that have final runs."""
         return [TASKS[name] for name in self.standings]
+
+    def is_timed(self, task: Task) -> bool:
+        """Whether the times of all entries were measured."""
+        return task.name in self.times and self.times[task.name].covers(task)
 
     def winners(self) -> list[str]:
         """What is better than the reference, in a line for each task."""
@@ -46,6 +53,8 @@ class Contest:
                 lines.append(f"{task.name}, reference {task.reference}: too few seeds yet")
                 continue
             time = _named([each.entry for each in standings if each.at_time.wins])
+            if all(each.at_time.rank is None for each in standings):
+                time = "not known, as there are no times"
             steps = _named([each.entry for each in standings if each.at_steps.wins])
             lines.append(
                 f"{task.name}, reference {task.reference}: at equal time {time}; at equal steps "
@@ -81,8 +90,9 @@ class Contest:
         return [f"{entry.name}: {entry.reason}" for entry in task.entries() if entry.reason]
 
     def failures(self, task: Task) -> list[str]:
-        """Runs of a task that failed, with the error."""
-        return [
+        """Runs and times of a task that failed, with the error."""
+        times = self.times[task.name].failed if task.name in self.times else {}
+        return [f"{name}, times: {reason}" for name, reason in times.items()] + [
             f"{each.entry.name}, {error}"
             for each in self.standings[task.name]
             for error in each.failures
@@ -101,6 +111,8 @@ class Contest:
                 else:
                     what = f"final run{plural}"
                 lines.append(f"{name}: {len(missing)} {what}")
+            if self.results[name] and not self.is_timed(task):
+                lines.append(f"{name}: times of steps")
         return lines or ["nothing"]
 
     def limits(self) -> list[str]:
@@ -110,6 +122,9 @@ class Contest:
     def machines_and_hours(self) -> list[str]:
         """Machines, and the processor time of each task in steps, without judgements."""
         lines = noted_machines(self.folder)
+        for machine in dict.fromkeys(times.machine for times in self.times.values()):
+            names = ", ".join(name for name, each in self.times.items() if each.machine == machine)
+            lines.append(f"{machine}: times of steps of {names}")
         for name, results in self.results.items():
             hours = sum(result.seconds for result in results.values()) / 3600
             if results:
@@ -136,9 +151,11 @@ def read_contest(folder: Path) -> Contest:
     found = {name: read_results(results_path(folder, task), task) for name, task in TASKS.items()}
     results = {name: planned_results(TASKS[name], own) for name, own in found.items()}
     left_out = {name: len(own) - len(results[name]) for name, own in found.items()}
+    read = {name: read_times(folder, task) for name, task in TASKS.items()}
+    times = {name: own for name, own in read.items() if own}
     standings = {
-        name: make_standings(TASKS[name], own)
+        name: make_standings(TASKS[name], own, times.get(name))
         for name, own in results.items()
         if any(run.kind == "final" for run in own)
     }
-    return Contest(folder, results, left_out, standings)
+    return Contest(folder, results, left_out, times, standings)

@@ -12,9 +12,17 @@ import carms
 from carms.lab.runs.reading import OBJECT_LIMIT, parse_json, read_if_there
 from carms.lab.runs.writing import write_atomically
 
-__all__ = ["note_machine", "noted_limits", "noted_machines"]
+__all__ = ["describe_machine", "note_machine", "noted_limits", "noted_machines"]
 
 _NAME = "machines.json"
+
+
+def describe_machine() -> str:
+    """This machine and the versions of what runs on it, in one line."""
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, Python "
+        f"{platform.python_version()}, torch {torch.__version__}, carms {carms.__version__}"
+    )
 
 
 def note_machine(folder: Path) -> None:
@@ -22,7 +30,7 @@ def note_machine(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "machines.lock"):
         known = noted_machines(folder)
-        if (here := _description()) not in known:
+        if (here := describe_machine()) not in known:
             text = json.dumps([*known, here], indent=2) + "\n"
             write_atomically(folder / _NAME, text.encode())
 
@@ -49,13 +57,6 @@ def _texts(path: Path) -> list[str]:
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     return found
-
-
-def _description() -> str:
-    return (
-        f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, Python "
-        f"{platform.python_version()}, torch {torch.__version__}, carms {carms.__version__}"
-    )
 
 
 def _processor() -> str:

@@ -95,23 +95,22 @@ def _draw_panel(
     curves = {each.entry.name: curve(task, each) for each in standings}
     curves = {name: points for name, points in curves.items() if points}
     for name, points in curves.items():
-        seconds, scores = zip(*points, strict=True)
+        times, scores = zip(*points, strict=True)
         if name in inks:
             style = (0, (4, 1.5)) if name in biased else "-"
-            axes.plot(seconds, scores, color=inks[name], lw=1.6, ls=style, label=name, zorder=3)
+            axes.plot(times, scores, color=inks[name], lw=1.6, ls=style, label=name, zorder=3)
         else:
-            axes.plot(seconds, scores, color=GREY, lw=0.8)
+            axes.plot(times, scores, color=GREY, lw=0.8)
     if task.reference in curves:
-        end = curves[task.reference][-1][0]
-        axes.axvline(end, color=BLACK, lw=0.6, ls=":")
-        axes.set_xlim(0, 2 * end)
+        axes.axvline(1, color=BLACK, lw=0.6, ls=":")
+        axes.set_xlim(0, 2)
         coloured = chain(*(points for name, points in curves.items() if name in inks))
-        shown = [score for second, score in coloured if SHOWN_FROM * end <= second <= 2 * end]
+        shown = [score for time, score in coloured if SHOWN_FROM <= time <= 2]
         margin = (max(shown) - min(shown)) / 20 or 1
         axes.set_ylim(min(shown) - margin, max(shown) + margin)
     axes.set_title(task.name, loc="left")
     measure = task.measure.split(",")[0] + ("" if task.higher_wins else ", lower is better")
-    axes.set(xlabel="processor time of training, seconds", ylabel=measure)
+    axes.set(xlabel=f"processor time of training, in runs of {task.reference}", ylabel=measure)
     axes.yaxis.label.set_fontsize(8)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:

@@ -24,7 +24,7 @@ def expected_runs(task: Task, results: Mapping[Run, Result]) -> dict[str, int]:
 def missing_runs(task: Task, results: Mapping[Run, Result]) -> list[Run]:
     """The runs that can start now: trials, and final runs after all of them.
 
-    Final runs of all entries take turns, so that the machine is the same for all.
+    Final runs of all entries take turns, so that partial results compare all of them.
     """
     missing = [run for run in _planned(task, results) if run not in results]
     return [run for run in missing if run.kind == "trial"] or missing

@@ -2,6 +2,7 @@
 
 from carms.lab.contest.entries import OVERDRAFT
 from carms.lab.contest.statistics import LEAST_SEEDS, LEVEL
+from carms.lab.contest.times import ROUNDS, STEPS
 
 __all__ = ["HOURS", "PICTURE", "RULES"]
 
@@ -29,14 +30,18 @@ RULES = {
     "validation score so far counts (early stopping); its score on test examples is recorded. A "
     "run that diverges at any step has no score and ranks last, at equal time too.",
     "Equal steps": "The score after all steps.",
-    "Equal time": "The score at the moment when the reference has made all its steps, in processor "
-    "time of training steps on one thread. Nothing is interpolated: the judgement nearest to that "
-    "moment counts, and the table says when it was, in runs of the reference. The time of an entry "
-    "is the median over its runs, which take turns with those of the others. An entry whose time "
-    "is below 1 ended earlier and is judged by its last step. One that was first judged too late "
-    "has no score and ranks last. The measured times have an error, too: in the intervals each "
-    "resample of the seeds has the median times of the runs that were drawn, of the entry and of "
-    "the reference, and with them a judgement of its own.",
+    "Equal time": "The score at the moment when the reference has made all its steps. Nothing is "
+    "interpolated: the judgement nearest to that moment counts, and the table says when it was, in "
+    "runs of the reference. An entry whose time is below 1 ended earlier and is judged by its last "
+    "step. One that was first judged too late has no score and ranks last.",
+    "Time": "Processor time of a training step on one thread, in units of that of the reference. "
+    f"It is measured apart from the runs, in one process: in each of {ROUNDS} rounds all entries "
+    f"make {STEPS} steps, one entry after the other, every other round in the opposite order, and "
+    "they go on training from round to round. So it is that of the first steps of a training; "
+    "those of arsm have a random number of evaluations, which may change later. Each round gives a "
+    "ratio to the reference; shown is their median, with its interval of at least 95 % for that "
+    "process and machine: another machine gives another ratio. The intervals of leads and ranks at "
+    "equal time reach over those of the judgements at both ends of the intervals of times.",
     "Lead": "Mean over seeds of the difference to the reference with the same seed, positive if "
     f"better, with a bootstrap interval of {LEVEL:.0%} over all resamples of the seeds, "
     "expanded for few seeds as in T. Hesterberg (2015), What teachers should know about the "
@@ -44,8 +49,7 @@ RULES = {
     "Verdict": f"Better or worse if the interval leaves out zero, otherwise not distinguishable; "
     f"there is none with fewer than {LEAST_SEEDS} seeds. Each interval stands alone: of "
     "entries that equal the reference, about one in eighteen is called better or worse by chance "
-    "with ten seeds, and one in twelve with five. These two figures are for equal steps: the error "
-    "of the times makes the intervals at equal time rougher. All is given the rates: the chance in "
+    "with ten seeds, and one in twelve with five. All is given the rates: the chance in "
     "their choice is not in the interval.",
     "Rank": "By the mean score over the seeds that all entries have, with an interval of "
     f"{LEVEL:.0%} from its places in the same resamples, expanded as for the lead. A failed "
@@ -56,5 +60,7 @@ RULES = {
     "Score": "Mean and standard deviation over seeds.",
     "Versions": "A result is kept when the program changes. An estimator that draws its random "
     "numbers in another order since then has other scores with the same seeds, and one that became "
-    "faster has another time. Delete its lines, and the command trains it anew.",
+    "faster has another time. Delete its lines in the table of the task, and the command trains "
+    "them anew; delete the file of times, and it measures all entries anew, as it does when one is "
+    "added.",
 }

@@ -8,13 +8,10 @@ from filelock import FileLock
 
 from carms.lab.contest.machine import note_machine
 from carms.lab.contest.results import Result, Run, add_result, read_results, results_path
-from carms.lab.contest.task import Judged, Task
+from carms.lab.contest.task import Judged, Task, TaskLearner
 from carms.lab.contest.tasks import TASKS
 
-__all__ = ["result_of", "running_lock", "seconds_of_run", "work"]
-
-# Steps of a measurement of time.
-WARM_UP, MEASURED = 2, 8
+__all__ = ["reason_of", "result_of", "running_lock", "take_step", "work"]
 
 
 def result_of(task: Task, run: Run) -> Result:
@@ -27,27 +24,36 @@ def result_of(task: Task, run: Run) -> Result:
     try:
         for step in range(1, task.steps + 1):
             started = time.process_time()
-            value = learner.step()
+            take_step(learner)
             seconds += time.process_time() - started
-            if not math.isfinite(value):
-                raise FloatingPointError(f"the objective is {value} at step {step}")
             if step % task.judge_every == 0:
                 judged = learner.judge()
                 if not all(map(math.isfinite, judged)):
-                    raise FloatingPointError(f"the judgement is {judged} at step {step}")
+                    raise FloatingPointError(f"the judgement is {judged}")
                 best.append(_better(task, judged, *best[-1:]))
-    except FloatingPointError as problem:
-        error = f"diverged: {problem}"
-    except (ValueError, RuntimeError) as problem:
-        if isinstance(problem, RuntimeError) and "memory" in str(problem):
-            # A fault of the machine, and not of the estimator: to be tried again.
-            raise
-        error = f"{type(problem).__name__}: {problem}"
+    except (FloatingPointError, ValueError, RuntimeError) as problem:
+        error = f"{reason_of(problem)} at step {step}"
     if run.kind == "trial":
         scores = [judged.validation for judged in best[-1:]]
     else:
         scores = [judged.test for judged in best]
     return Result(run, seconds, tuple(scores), error)
+
+
+def take_step(learner: TaskLearner) -> None:
+    """Take a step, of which the objective has to be a number."""
+    value = learner.step()
+    if not math.isfinite(value):
+        raise FloatingPointError(f"the objective is {value}")
+
+
+def reason_of(error: Exception) -> str:
+    """Why an estimator failed, in words. A fault of the machine is raised again: to be retried."""
+    if isinstance(error, RuntimeError) and "memory" in str(error):
+        raise error
+    if isinstance(error, FloatingPointError):
+        return f"diverged: {error}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _better(task: Task, new: Judged, best: Judged | None = None) -> Judged:
@@ -70,17 +76,3 @@ def work(name: str, run: Run, path: Path) -> None:
     if run not in read_results(path, TASKS[name]):
         note_machine(path.parent)
         add_result(path, TASKS[name], result_of(TASKS[name], run))
-
-
-def seconds_of_run(task: Task, estimator: str) -> float:
-    """Processor time of a run of an entry, by a measurement of a few steps and a judgement."""
-    learner = task.start(task.find(estimator), task.rates[0], 0)
-    for _ in range(WARM_UP):
-        learner.step()
-    started = time.process_time()
-    for _ in range(MEASURED):
-        learner.step()
-    step = (time.process_time() - started) / MEASURED
-    started = time.process_time()
-    learner.judge()
-    return step * task.steps + (time.process_time() - started) * len(task.judged_steps)

@@ -2,21 +2,22 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from carms.lab.contest.equal_time import TimedRuns, nearest_judgement
 from carms.lab.contest.plan import chosen_rates
 from carms.lab.contest.results import Result, Run
 from carms.lab.contest.statistics import (
     LEAST_SEEDS,
     Difference,
+    Median,
     Rank,
     paired_difference,
     ranks,
 )
 from carms.lab.contest.task import Entry, Task
+from carms.lab.contest.times import Times
 
 __all__ = ["Place", "Standing", "curve", "make_standings"]
 
@@ -54,11 +55,11 @@ class Standing:
         results: results of its final runs.
         failures: errors of its trials and final runs.
         hopeless: whether all rates failed in trials, so that there are no final runs.
-        time: time of a run, relative to one of the reference; None before there is one.
+        time: time of a step, relative to one of the reference; None if it was not measured.
         judged_at: time of the judgement at equal time, relative to a run of the reference; None
-            before there is one.
+            if there is none.
         at_steps: score after all steps; not compared if a step takes more than the budget.
-        at_time: score when the reference has made all its steps.
+        at_time: score when the reference has made all its steps; not compared without times.
     """
 
     entry: Entry
@@ -66,25 +67,20 @@ class Standing:
     results: Sequence[Result]
     failures: Sequence[str]
     hopeless: bool
-    time: float | None
+    time: Median | None
     judged_at: float | None
     at_steps: Place
     at_time: Place
 
 
-def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
+def make_standings(
+    task: Task, results: Mapping[Run, Result], times: Times | None = None
+) -> list[Standing]:
     """The standings of all entries that can take part, in order of their names."""
     rates = chosen_rates(task, results)
     entries = [entry for entry in task.entries() if not entry.reason]
     finals = {entry.name: _finals(entry, rates, results) for entry in entries}
-    seconds = {name: _median_seconds(runs) for name, runs in finals.items()}
-    budget = seconds[task.reference]
-    judged = {
-        name: int(nearest_judgement(task, torch.tensor(task.steps * budget / own).double()))
-        if own and budget
-        else 0
-        for name, own in seconds.items()
-    }
+    relative = {name: times.relative(name, task.reference) if times else None for name in finals}
     hopeless = {name for name, rate in rates.items() if rate is None}
     seeds = [result.run.seed for result in finals[task.reference]]
 
@@ -93,15 +89,23 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
         return dict.fromkeys(seeds) if name in hopeless else _scores(finals[name], judgements)
 
     within_budget = [entry.name for entry in entries if entry.evaluations <= task.evaluations]
-    timed = list(finals) if budget else []
     every_judgement = len(task.judged_steps)
     at_steps = _places(task, {name: scores(name, every_judgement) for name in within_budget})
-    at_time = _places(
-        task,
-        {name: scores(name, judged[name]) for name in timed},
-        TimedRuns(task, {name: {r.run.seed: r for r in runs} for name, runs in finals.items()}),
-    )
-    times = {name: own / budget if own and budget else None for name, own in seconds.items()}
+    ended = {name for name, runs in finals.items() if any(not result.error for result in runs)}
+    # What always fails needs no time to be the last.
+    timed = [name for name, time in relative.items() if time or name not in ended]
+    judged = {
+        name: [_nearest_judgement(task, t) for t in (time.value, time.low, time.high)]
+        if (time := relative[name])
+        else [0] * 3
+        for name in timed
+    }
+    at_time = {}
+    if relative[task.reference]:
+        moments = [
+            _places(task, {name: scores(name, judged[name][k]) for name in timed}) for k in range(3)
+        ]
+        at_time = {name: _hull([places[name] for places in moments]) for name in moments[0]}
     return [
         Standing(
             entry,
@@ -109,8 +113,8 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
             finals[entry.name],
             _failures(entry, results),
             entry.name in hopeless,
-            times[entry.name],
-            _moment(task, times[entry.name], judged[entry.name]),
+            relative[entry.name],
+            _moment(task, relative[entry.name]) if entry.name in ended else None,
             at_steps.get(entry.name, Place(_scores(finals[entry.name], every_judgement))),
             at_time.get(entry.name, Place({})),
         )
@@ -119,13 +123,14 @@ def make_standings(task: Task, results: Mapping[Run, Result]) -> list[Standing]:
 
 
 def curve(task: Task, standing: Standing) -> list[tuple[float, float]]:
-    """Mean score over the seeds that did not fail, against seconds, at each judgement."""
+    """Mean score over the seeds that did not fail, against time in runs of the reference, at each
+    judgement.
+    """
     runs = [result for result in standing.results if not result.error]
-    seconds = _median_seconds(runs)
-    if seconds is None:
+    if standing.time is None or not runs:
         return []
     means = (statistics.mean(scores) for scores in zip(*(r.scores for r in runs), strict=True))
-    times = (step / task.steps * seconds for step in task.judged_steps)
+    times = (step / task.steps * standing.time.value for step in task.judged_steps)
     return list(zip(times, means, strict=True))
 
 
@@ -148,17 +153,23 @@ def _failures(entry: Entry, results: Mapping[Run, Result]) -> list[str]:
     ]
 
 
-def _median_seconds(runs: Sequence[Result]) -> float | None:
-    """Median time of a whole run, because the machine may have been busy during some of them."""
-    whole = [result.seconds for result in runs if not result.error]
-    return statistics.median(whole) if whole else None
+def _nearest_judgement(task: Task, time: float) -> int:
+    """The number of the judgement nearest to the moment when the reference has ended; 0 is the
+    start.
+
+    Args:
+        task: what is learned.
+        time: of an entry, relative to the reference.
+    """
+    judged = [0, *task.judged_steps]
+    return min(range(len(judged)), key=lambda k: abs(judged[k] * time - task.steps))
 
 
-def _moment(task: Task, time: float | None, judgement: int) -> float | None:
-    """When the judgement of that number was, relative to a run of the reference."""
-    if time is None or not judgement:
+def _moment(task: Task, time: Median | None) -> float | None:
+    """When the judgement at equal time was, relative to a run of the reference."""
+    if time is None or not (judgement := _nearest_judgement(task, time.value)):
         return None
-    return time * task.judged_steps[judgement - 1] / task.steps
+    return time.value * task.judged_steps[judgement - 1] / task.steps
 
 
 def _scores(runs: Sequence[Result], judgements: int) -> Scores:
@@ -171,44 +182,46 @@ def _scores(runs: Sequence[Result], judgements: int) -> Scores:
     }
 
 
-def _places(
-    task: Task, scores: Mapping[str, Scores], timed: TimedRuns | None = None
-) -> dict[str, Place]:
-    """Compare all that have scores, and rank those with enough seeds on the seeds of all these.
-
-    Args:
-        task: what was learned.
-        scores: scores of each entry.
-        timed: the runs, if the moment of the scores depends on how long these took.
-    """
+def _places(task: Task, scores: Mapping[str, Scores]) -> dict[str, Place]:
+    """Compare all that have scores, and rank those with enough seeds on the seeds of all these."""
     scores = {name: own for name, own in scores.items() if own}
     if task.reference not in scores:
         return {name: Place(own) for name, own in scores.items()}
-    found = _ranks(task, {n: own for n, own in scores.items() if len(own) >= LEAST_SEEDS}, timed)
+    found = _ranks(task, {n: own for n, own in scores.items() if len(own) >= LEAST_SEEDS})
     return {
-        name: Place(own, _lead(task, name, scores, timed), found.get(name))
-        for name, own in scores.items()
+        name: Place(own, _lead(task, name, scores), found.get(name)) for name, own in scores.items()
     }
 
 
-def _ranks(task: Task, scores: Mapping[str, Scores], timed: TimedRuns | None) -> dict[str, Rank]:
+def _hull(places: Sequence[Place]) -> Place:
+    """The first of these places, with intervals that reach over those of all."""
+    first, leads, ranks = places[0], [each.lead for each in places], [each.rank for each in places]
+    lead, rank = first.lead, first.rank
+    if lead is not None:
+        # A lead may be missing because nothing was judged as early.
+        low = min(-torch.inf if each is None else each.low for each in leads)
+        lead = replace(lead, low=low, high=max(each.high for each in leads if each))
+    if rank is not None:
+        low, high = (
+            min(each.low for each in ranks if each),
+            max(each.high for each in ranks if each),
+        )
+        rank = replace(rank, low=low, high=high)
+    return Place(first.scores, lead, rank)
+
+
+def _ranks(task: Task, scores: Mapping[str, Scores]) -> dict[str, Rank]:
     common = sorted(set.intersection(*(set(own) for own in scores.values()))) if scores else []
     if len(common) < LEAST_SEEDS:
         return {}
     table = [[_signed(task, own[seed]) for seed in common] for own in scores.values()]
-    resampled = None
-    if timed is not None:
-        resampled = torch.stack([timed.scores(name, common) for name in scores])
-    found = ranks(torch.tensor(table, dtype=torch.float64), resampled)
+    found = ranks(torch.tensor(table, dtype=torch.float64))
     return dict(zip(scores, found, strict=True))
 
 
-def _lead(
-    task: Task, name: str, scores: Mapping[str, Scores], timed: TimedRuns | None
-) -> Difference | None:
+def _lead(task: Task, name: str, scores: Mapping[str, Scores]) -> Difference | None:
     own, reference = scores[name], scores[task.reference]
-    seeds = [seed for seed in own if seed in reference]
-    pairs = [(own[seed], reference[seed]) for seed in seeds]
+    pairs = [(own[seed], reference[seed]) for seed in own if seed in reference]
     if (
         name == task.reference
         or not pairs
@@ -216,8 +229,7 @@ def _lead(
     ):
         return None
     leads = [_signed(task, mine) - _signed(task, other) for mine, other in pairs]
-    resampled = None if timed is None else timed.leads(name, seeds)
-    return paired_difference(torch.tensor(leads, dtype=torch.float64), resampled)
+    return paired_difference(torch.tensor(leads, dtype=torch.float64))
 
 
 def _signed(task: Task, score: float | None) -> float:

@@ -1,6 +1,8 @@
 """Differences and ranks with their uncertainty, by the exact bootstrap over seeds."""
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
@@ -15,12 +17,12 @@ __all__ = [
     "LEAST_SEEDS",
     "LEVEL",
     "Difference",
+    "Median",
     "Rank",
     "Verdict",
+    "estimate_median",
     "paired_difference",
     "ranks",
-    "resampled_means",
-    "resampled_medians",
 ]
 
 Verdict = Literal["better", "worse", "not distinguishable", "too few seeds"]
@@ -67,13 +69,36 @@ class Rank:
     high: int
 
 
-def paired_difference(leads: Tensor, resampled: Tensor | None = None) -> Difference:
-    """The mean of leads ``[seeds]`` over the reference with the same seeds.
+@dataclass(frozen=True)
+class Median:
+    """The median of some values, and the ends of its interval."""
 
-    Args:
-        leads: lead with each seed.
-        resampled: mean lead ``[resamples]`` in all resamples of the seeds, if these leads do not
-            tell it, for instance because their times are resampled too.
+    value: float
+    low: float
+    high: float
+
+
+def estimate_median(values: Sequence[float]) -> Median:
+    """The median of independent values, with the interval between two of them that has the median
+    of their distribution with a probability of at least 95 %, if there are six or more.
+
+    This holds for any continuous distribution, because a value is below its median as often as a
+    coin shows heads.
+
+    Examples:
+        >>> estimate_median([3.0, 1.0, 2.0, 4.0, 5.0, 6.0])
+        Median(value=3.5, low=1.0, high=6.0)
+    """
+    ordered, count = sorted(values), len(values)
+    outside, left_out = 2 / 2**count, 0
+    while outside + 2 * math.comb(count, left_out + 1) / 2**count <= 1 - LEVEL:
+        left_out += 1
+        outside += 2 * math.comb(count, left_out) / 2**count
+    return Median(statistics.median(ordered), ordered[left_out], ordered[-1 - left_out])
+
+
+def paired_difference(leads: Tensor) -> Difference:
+    """The mean of leads ``[seeds]`` over the reference with the same seeds.
 
     The interval is the expanded percentile interval of T. Hesterberg (2015), What teachers should
     know about the bootstrap, section 5.3: percentiles of the bootstrap are too narrow for few
@@ -88,20 +113,15 @@ def paired_difference(leads: Tensor, resampled: Tensor | None = None) -> Differe
     mean = leads.mean().item()
     if seeds < 2:
         return Difference(mean, -torch.inf, torch.inf, seeds)
-    means = resampled_means(leads) if resampled is None else resampled
+    means = _resampled_means(leads)
     # A mean that is zero but for rounding tells nothing apart.
     means = torch.where(means.abs() < _rounding(leads), 0.0, means)
     low, high = _ends(means, seeds)
     return Difference(mean, low, high, seeds)
 
 
-def ranks(scores: Tensor, resampled: Tensor | None = None) -> list[Rank]:
+def ranks(scores: Tensor) -> list[Rank]:
     """Ranks of entries by their mean scores ``[entries, seeds]``, of which the highest is best.
-
-    Args:
-        scores: score of each entry with each seed.
-        resampled: mean scores ``[entries, resamples]`` in all resamples of the seeds, if these
-            scores do not tell them.
 
     Their intervals are expanded for few seeds like those of ``paired_difference``.
     Means that are equal but for rounding share the better place. A failed run has the score minus
@@ -113,8 +133,7 @@ def ranks(scores: Tensor, resampled: Tensor | None = None) -> list[Rank]:
     """
     scores = scores.double()
     error, means = _rounding(scores), scores.mean(-1)
-    if resampled is None:
-        resampled = resampled_means(scores.T).T
+    resampled = _resampled_means(scores.T).T
     found = []
     for mean, own in zip(means, resampled, strict=True):
         low, high = _ends(1 + (resampled > own + error).sum(0), scores.shape[1])
@@ -122,11 +141,11 @@ def ranks(scores: Tensor, resampled: Tensor | None = None) -> list[Rank]:
     return found
 
 
-def resampled_means(values: Tensor) -> Tensor:
+def _resampled_means(values: Tensor) -> Tensor:
     """Means ``[resamples, ...]`` of values ``[seeds, ...]`` in all resamples of the seeds.
 
     Examples:
-        >>> resampled_means(torch.tensor([1.0, 3.0])).tolist()
+        >>> _resampled_means(torch.tensor([1.0, 3.0])).tolist()
         [1.0, 2.0, 3.0]
     """
     drawn, _ = _resamples(len(values))
@@ -135,29 +154,6 @@ def resampled_means(values: Tensor) -> Tensor:
     # Zero times infinity is not a number: failures are put in afterwards.
     means = drawn @ values.masked_fill(failed, 0.0) / len(values)
     return means.masked_fill(drawn @ failed.double() > 0, -torch.inf)
-
-
-def resampled_medians(values: Tensor) -> Tensor:
-    """Medians ``[resamples]`` of values ``[seeds]`` in all resamples of the seeds.
-
-    NaN is left out; the median of nothing else is NaN.
-
-    Examples:
-        >>> resampled_medians(torch.tensor([1.0, 3.0])).tolist()
-        [1.0, 2.0, 3.0]
-    """
-    drawn, _ = _resamples(len(values))
-    # NaN comes last.
-    ordered, order = values.double().sort()
-    known = ordered.isnan().logical_not()
-    upto = (drawn[:, order] * known).cumsum(1)
-    total = upto[:, -1:]
-    # The two in the middle; the same one if their number is odd.
-    lower, upper = (
-        ordered[(upto <= middle).sum(1).clamp(max=len(values) - 1)]
-        for middle in (((total - 1) / 2).floor(), (total / 2).floor())
-    )
-    return torch.where(total.squeeze(1) > 0, (lower + upper) / 2, torch.nan)
 
 
 def _rounding(values: Tensor) -> Tensor:

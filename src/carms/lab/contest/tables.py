@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from carms.lab.contest.standings import Place, Standing
-from carms.lab.contest.statistics import LEAST_SEEDS, Rank
+from carms.lab.contest.statistics import LEAST_SEEDS, Median, Rank
 from carms.lab.contest.task import Entry, Task
 from carms.lab.report.sheets import Field, Sheet, number_field
 
@@ -27,7 +27,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     at_time = [
         [
             *_name(each.entry),
-            number_field(each.time, ".2f", "-"),
+            _time(each.time),
             number_field(each.judged_at, ".2f", "-"),
             *_place_fields(each.at_time, task, each),
         ]
@@ -106,6 +106,13 @@ def _ordered(standings: Sequence[Standing], moment: Moment) -> list[Standing]:
         return math.inf if place.rank is None else place.rank.place, standing.entry.name
 
     return sorted(standings, key=key)
+
+
+def _time(time: Median | None) -> Field:
+    if time is None:
+        return _NOTHING
+    text = f"{time.value:.2f} ({time.low:.2f} to {time.high:.2f})"
+    return Field(text, time.value, number=True)
 
 
 def _rate(standing: Standing, task: Task) -> Field:
