@@ -15,41 +15,6 @@ from carms.lab.runs.printable import printable
 
 __all__ = ["to_page"]
 
-PAGE = Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '$policy'; \
-style-src 'unsafe-inline'; img-src data:">
-<title>carms contest</title>
-<style>
-$style
-</style>
-</head>
-<body>
-<header>
-<h1>The contest</h1>
-<nav aria-label="Tasks">
-$links
-</nav>
-</header>
-<main>
-$winners<div class="sheets">
-$summaries
-</div>
-<h2>Score against time</h2>
-<img src="data:image/png;base64,$picture" alt="$caption" style="width: 100%">
-$tasks$lists
-</main>
-<footer>carms $version, made by <code>$command</code></footer>
-<script type="application/json" id="data">[]</script>
-<script>$script</script>
-</body>
-</html>
-""")
-
 
 def to_page(contest: Contest, picture: bytes, command: str) -> str:
     """The page as HTML.
@@ -66,9 +31,9 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         "How it works": [f"{name}. {text}" for name, text in RULES.items()],
         "Machine and hours": [HOURS, *contest.machines_and_hours()],
     }
-    return PAGE.substitute(
+    return Template(read_asset("contest.html")).substitute(
         # No other script runs, whatever else should get into the page.
-        policy=script_policy(script),
+        policy=f"'{script_policy(script)}'",
         style=read_asset("report.css"),
         links=" ".join(f'<a href="#{task.name}">{task.name}</a>' for task in contest.begun),
         winners=_list("h2", "Better than the reference", contest.winners()),

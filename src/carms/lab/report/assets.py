@@ -1,4 +1,4 @@
-"""The style and the script of the pages, and the policy that lets no other script run."""
+"""Templates, style and script of the pages, and the policy that lets no other script run."""
 
 import hashlib
 from base64 import b64encode
