@@ -134,37 +134,31 @@ def _refuse_second(gradient: Tensor, values: Tensor, made: Tensor | None) -> Ten
     return found
 
 
-class _Once(torch.autograd.Function):
-    """Pass a gradient on, and raise an error if it is differentiated."""
+class _FirstDerivativeOnly(torch.autograd.Function):
+    """Base class of functions that raise an error if they are differentiated."""
 
     generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Remember nothing: torch wants this from functions that its transforms meet."""
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        raise RuntimeError(_SECOND)
+
+
+class _Once(_FirstDerivativeOnly):
+    """Pass a gradient on that depends on ``values`` and ``made``."""
 
     @staticmethod
     def forward(gradient: Tensor, values: Tensor, made: Tensor | None) -> Tensor:
         return gradient.view_as(gradient)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Remember nothing: torch wants this from functions that its transforms meet."""
 
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> Any:
-        raise RuntimeError(_SECOND)
-
-
-class _Zero(torch.autograd.Function):
-    """Make a zero of tensors, and raise an error if it is differentiated."""
-
-    generate_vmap_rule = True
+class _Zero(_FirstDerivativeOnly):
+    """Make a zero that depends on ``values``."""
 
     @staticmethod
     def forward(values: Tensor) -> Tensor:
         return values.new_zeros(())
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Remember nothing: torch wants this from functions that its transforms meet."""
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> Any:
-        raise RuntimeError(_SECOND)
