@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,11 @@ from carms.sequences.circular_ratio import circular_ratio, prefix_ratios
 from carms.sequences.record import Rollouts
 
 __all__ = ["advantages", "pair_ratio", "surrogate"]
+
+_NO_MASK = (
+    "mask is for pair ratios with rewards for every token: rollouts know where they "
+    "end, and rewards of whole rollouts need no mask"
+)
 
 
 def pair_ratio(rollouts: Rollouts) -> Tensor:
@@ -60,7 +66,7 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None
                  [ 0.5000,  1.0000],
                  [-1.0000, -0.5000]]])
     """
-    found, _ = _advantages(rewards, rollouts, mask)
+    found, _ = _advantages(rewards, _source(rollouts, mask))
     return found.to(rewards.dtype)
 
 
@@ -84,7 +90,7 @@ def surrogate(
         rollouts: from [`carms.sequences.rollouts`][], or their pair ratios.
         mask: ``[P, N, length]``, as for [`carms.sequences.advantages`][].
     """
-    weights, counted = _advantages(rewards, rollouts, mask)
+    weights, counted = _advantages(rewards, _source(rollouts, mask))
     hint = "; sum the log probabilities of its tokens where rollouts.mask is True"
     _check_numbers(
         "log_probs", log_probs, [*rewards.shape], rewards, hint if counted is None else ""
@@ -96,25 +102,92 @@ def surrogate(
     return rewards.mean(-1) + zeros.mean(-1).to(rewards.dtype)
 
 
-def _advantages(
-    rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
+class _Recorded(NamedTuple):
+    """A record of rollouts, which knows where they end and their ratios up to each token."""
+
+    rollouts: Rollouts
+    mask: Tensor | None
+
+    @property
+    def like(self) -> Tensor:
+        return self.rollouts.tokens
+
+    def length(self, given: int) -> int:
+        """How many tokens must have a reward, if ``given`` have one: all, or fewer if these reach
+        to the end of the longest rollout, after which no step of an environment is taken.
+        """
+        length = self.like.shape[2]
+        return given if given < length and int(self.rollouts.lengths.max()) <= given else length
+
+    def counted(self, rewards: Tensor) -> Tensor:
+        """True for the tokens ``[P, N, length]`` that count."""
+        if self.mask is not None:
+            raise ValueError(_NO_MASK)
+        return self.rollouts.mask[..., : rewards.shape[2]]
+
+    def ratio(self) -> Tensor:
+        return pair_ratio(self.rollouts)
+
+    def prefix_ratios(self, length: int) -> Iterable[Tensor]:
+        """``[P, N, N]`` for each token: the pair ratios of the rollouts up to it."""
+        if self.rollouts.copula == "independent":
+            return [self.ratio()] * length
+        return islice(prefix_ratios(self.rollouts.pieces, self.rollouts.epsilon), length)
+
+
+class _Computed(NamedTuple):
+    """Pair ratios of whole rollouts, and a mask of the tokens that count."""
+
+    like: Tensor
+    mask: Tensor | None
+
+    def length(self, given: int) -> int:
+        return given
+
+    def counted(self, rewards: Tensor) -> Tensor:
+        mask = self.mask
+        if not isinstance(mask, Tensor) or mask.shape != rewards.shape:
+            got = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+            raise ValueError(
+                "pair ratios do not tell where rollouts end: with rewards for every token give "
+                f"mask, [P, N, length] = {list(rewards.shape)}, True for the tokens that count; "
+                f"got {got}"
+            )
+        check_place("mask", mask, "rewards are", rewards)
+        return mask.bool()
+
+    def ratio(self) -> Tensor:
+        return self.like
+
+    def prefix_ratios(self, length: int) -> Iterable[Tensor]:
+        """Ratios of whole rollouts: these are unbiased too, and have more variance."""
+        return [self.like] * length
+
+
+def _source(rollouts: Rollouts | Tensor, mask: Tensor | None) -> _Recorded | _Computed:
+    if isinstance(rollouts, Tensor):
+        return _Computed(_check_ratio(rollouts), mask)
+    return _Recorded(_check_record(rollouts), mask)
+
+
+def _advantages(rewards: Tensor, source: _Recorded | _Computed) -> tuple[Tensor, Tensor | None]:
     """The advantages in double precision where there is such, since rounded ones would be biased,
     and which tokens ``[P, N, length]`` count; None if rewards are of whole rollouts.
     """
-    if isinstance(rollouts, Tensor):
-        like = _check_ratio(rollouts)
-    else:
-        like = _check_record(rollouts).tokens
-    shape = [*like.shape[:2]]
-    if isinstance(rewards, Tensor) and rewards.ndim == 3:
-        shape.append(_steps(rewards, rollouts))
-    _check_numbers("rewards", rewards, shape, like)
-    values = rewards.detach().to(precise_dtype(like.device))
-    counted = _counted(rewards, rollouts, mask)
-    if counted is None:
-        return _weighted_differences(values, _ratio_of(rollouts)), None
-    return _per_token(values, rollouts, counted), counted
+    per_token = isinstance(rewards, Tensor) and rewards.ndim == 3
+    shape = [*source.like.shape[:2], *([source.length(rewards.shape[2])] if per_token else [])]
+    _check_numbers("rewards", rewards, shape, source.like)
+    values = rewards.detach().to(precise_dtype(rewards.device))
+    if not per_token:
+        if source.mask is not None:
+            raise ValueError(_NO_MASK)
+        return _weighted_differences(values, source.ratio()), None
+    counted = source.counted(rewards)
+    token_rewards = values.masked_fill(_ended(counted), 0).unbind(-1)
+    ratios = source.prefix_ratios(len(token_rewards))
+    terms = [_weighted_differences(*each) for each in zip(token_rewards, ratios, strict=True)]
+    from_there_on = torch.stack(terms, -1).flip(-1).cumsum(-1).flip(-1)
+    return from_there_on.masked_fill(~counted, 0), counted
 
 
 def _weighted_differences(rewards: Tensor, ratio: Tensor) -> Tensor:
@@ -123,62 +196,9 @@ def _weighted_differences(rewards: Tensor, ratio: Tensor) -> Tensor:
     return (differences * ratio).sum(-1) / (ratio.shape[-1] - 1)
 
 
-def _per_token(rewards: Tensor, rollouts: Rollouts | Tensor, counted: Tensor) -> Tensor:
-    """``[P, N, length]``: advantages of tokens, from the rewards from there on."""
-    token_rewards = rewards.masked_fill(_ended(counted), 0).unbind(-1)
-    ratios = _prefix_ratios(rollouts, len(token_rewards))
-    terms = [
-        _weighted_differences(reward, ratio)
-        for reward, ratio in zip(token_rewards, ratios, strict=True)
-    ]
-    return torch.stack(terms, -1).flip(-1).cumsum(-1).flip(-1).masked_fill(~counted, 0)
-
-
-def _counted(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None) -> Tensor | None:
-    """True for the tokens ``[P, N, length]`` that count; None if rewards are of whole rollouts."""
-    if isinstance(rollouts, Rollouts) or rewards.ndim == 2:
-        if mask is not None:
-            raise ValueError(
-                "mask is for pair ratios with rewards for every token: rollouts know where they "
-                "end, and rewards of whole rollouts need no mask"
-            )
-        if isinstance(rollouts, Tensor) or rewards.ndim == 2:
-            return None
-        return rollouts.mask[..., : rewards.shape[2]]
-    if not isinstance(mask, Tensor) or mask.shape != rewards.shape:
-        got = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
-        raise ValueError(
-            "pair ratios do not tell where rollouts end: with rewards for every token give mask, "
-            f"[P, N, length] = {list(rewards.shape)}, True for the tokens that count; got {got}"
-        )
-    check_place("mask", mask, "rewards are", rewards)
-    return mask.bool()
-
-
 def _ended(counted: Tensor) -> Tensor:
     """True after the last token that counts; those of an environment may be in between."""
     return counted.flip(-1).cumsum(-1).flip(-1) == 0
-
-
-def _prefix_ratios(rollouts: Rollouts | Tensor, length: int) -> Iterable[Tensor]:
-    """``[P, N, N]`` for each token: the pair ratios of the rollouts up to it.
-
-    Ratios of whole rollouts, if only these are known, are unbiased too and have more variance.
-    """
-    if isinstance(rollouts, Tensor) or rollouts.copula == "independent":
-        return [_ratio_of(rollouts)] * length
-    return islice(prefix_ratios(rollouts.pieces, rollouts.epsilon), length)
-
-
-def _steps(rewards: Tensor, rollouts: Rollouts | Tensor) -> int:
-    """The number of tokens that must have a reward: all, or as many as were given if these reach
-    to the end of the longest rollout, after which no step of an environment is taken.
-    """
-    given = rewards.shape[2]
-    if isinstance(rollouts, Tensor):
-        return given
-    length = rollouts.tokens.shape[2]
-    return given if given < length and int(rollouts.lengths.max()) <= given else length
 
 
 def _check_record(rollouts: object) -> Rollouts:
@@ -187,11 +207,6 @@ def _check_record(rollouts: object) -> Rollouts:
             f"rollouts must come from carms.sequences.rollouts, got {type(rollouts).__name__}"
         )
     return rollouts
-
-
-def _ratio_of(rollouts: Rollouts | Tensor) -> Tensor:
-    """The pair ratios ``[P, N, N]`` of a record, or the tensor of ratios itself."""
-    return rollouts if isinstance(rollouts, Tensor) else pair_ratio(rollouts)
 
 
 def _check_ratio(ratio: Tensor) -> Tensor:
