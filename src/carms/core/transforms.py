@@ -5,7 +5,7 @@ from torch import Tensor
 
 from carms.core.derivatives import has_tangent
 
-__all__ = ["no_forward_mode", "no_transforms"]
+__all__ = ["no_transforms", "wants_gradient"]
 
 _REFUSED = (
     "this estimator does not work inside torch.func transforms such as grad and vmap, nor in "
@@ -13,10 +13,11 @@ _REFUSED = (
 )
 
 
-def no_forward_mode(logits: Tensor) -> None:
-    """Raise if forward mode differentiates with respect to the logits."""
+def wants_gradient(logits: Tensor) -> bool:
+    """Whether autograd needs the gradient of the logits; raises in forward mode."""
     if has_tangent(logits):
         raise RuntimeError(_REFUSED)
+    return torch.is_grad_enabled() and logits.requires_grad
 
 
 class no_transforms:  # noqa: N801  named like torch.no_grad

@@ -10,20 +10,15 @@ from carms.core.checks.tensors import check_function
 from carms.core.dtypes import plain_numerics, without_autocast
 from carms.core.one_hot import one_hot as as_one_hot
 from carms.core.surrogate import first_derivative_only, put_gradient, tied
-from carms.core.transforms import no_transforms
+from carms.core.transforms import no_transforms, wants_gradient
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.couplings import InverseCDF
 from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past
+from carms.estimators.families.leaves import leaf
 from carms.estimators.families.one_pass import OnePass, weighted_sum
-from carms.estimators.families.slopes import (
-    check_dependence,
-    finite_slopes,
-    leaf,
-    slope,
-    wants_gradient,
-)
-from carms.estimators.families.trapezoid import Memory, base_and_terms, change_one, sources
+from carms.estimators.families.slopes import check_dependence, slope
+from carms.estimators.families.trapezoid import Memory, change_one, estimate, sources
 from carms.estimators.registry import register
 from carms.sampling.independent import independent_samples
 
@@ -119,19 +114,17 @@ class CarmsT(Estimator):
     ) -> Tensor:
         check_function("f", f)
         variables = Variables.of(logits)
-        if not self._one_pass(variables.logits):
+        if terms is not None or not self._one_pass(variables.logits):
             return super().expectation(f, logits, generator, one_hot=one_hot, terms=terms)
         self._check_one_hot(one_hot)
-        if terms is not None:
-            self._check_terms(terms, variables.logits)
         indices, memory = self._draw(variables, generator)
         with plain_numerics(variables.logits):
             hard = as_one_hot(indices, variables.logits.shape[-1], variables.logits.dtype)
         with no_transforms():
             logits_of_pass = first_derivative_only(variables.logits)
-            z, carrier = OnePass.apply(logits_of_pass, hard, self, *memory)  # type: ignore[no-untyped-call]
+            z, carrier = OnePass.apply(logits_of_pass, hard, self, self.past, *memory)  # type: ignore[no-untyped-call]
         draw = Draw(self, variables, indices, memory, differentiable=z)
-        values = self._check_values(draw, evaluate(f, draw, one_hot), terms)
+        values = self._check_values(draw, evaluate(f, draw, one_hot), None)
         if values.dtype.itemsize < 4:
             return self.surrogate(draw, values)
         check_dependence(self, values, z)
@@ -161,7 +154,9 @@ class CarmsT(Estimator):
                 slopes = slope(self, values, draw.differentiable)
             with plain_numerics(values):
                 centred = (wide - wide[0]).to(memory.probs.dtype)
-                gradient, moments = self.estimate(memory, draw.differentiable, centred, slopes)
+                gradient, moments = estimate(
+                    self, self.past, memory, draw.differentiable, centred, slopes
+                )
             value = put_gradient(value, draw.variables.logits, gradient)
             after_backward(value, lambda: self.past.add(moments))
         return value.to(values.dtype)
@@ -200,18 +195,3 @@ class CarmsT(Estimator):
             rest = accepted[start : start + self.base]
             weights[: len(rest)].add_(share).sub_(rest, alpha=share)
         return weights
-
-    def estimate(
-        self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The estimate ``[*batch, D, C]``, and what to remember of it.
-
-        Args:
-            memory: what the draw remembers.
-            z: ``[N, *batch, D, C]``, one-hot.
-            values: ``[N, *batch]``, less that of the first sample.
-            slopes: ``[N, *batch, D, C]``, derivatives of the values.
-        """
-        probs = memory.probs
-        z, slopes = z.to(probs.dtype), finite_slopes(self, slopes.to(probs.dtype), probs > 0)
-        return self.past.combine(*base_and_terms(memory, z, values, slopes), memory.past)

@@ -9,7 +9,8 @@ from carms.core.softmax import through_softmax
 from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import finite_slopes, independent_one_hot, leaf, slope
+from carms.estimators.families.leaves import independent_one_hot, leaf
+from carms.estimators.families.slopes import finite_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["MuProp"]

@@ -8,7 +8,8 @@ from carms.core.means import less_mean, mean_of_others
 from carms.core.variables import Distribution
 from carms.estimators.base import Draw
 from carms.estimators.families.control_variate import ControlVariate
-from carms.estimators.families.slopes import WithLeaf, finite_slopes, samples_with_slopes, slope
+from carms.estimators.families.leaves import WithLeaf, samples_with_slopes
+from carms.estimators.families.slopes import finite_slopes, slope
 from carms.estimators.registry import register
 
 __all__ = ["Rodeo"]

@@ -9,9 +9,9 @@ from carms.core.backward import after_backward
 from carms.core.checks.options import whole_number
 from carms.core.dtypes import plain_numerics, precise_dtype
 from carms.core.surrogate import put_gradient
-from carms.core.transforms import no_transforms
+from carms.core.transforms import no_transforms, wants_gradient
 from carms.estimators.families.cross_fit import Past
-from carms.estimators.families.slopes import finite_slopes, slope, wants_gradient
+from carms.estimators.families.slopes import finite_slopes, slope
 from carms.sampling.independent import independent_samples
 from carms.subsets.base import Draw, SubsetEstimator, indicator
 from carms.subsets.carms import Carms

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from carms.core.dtypes import computing_dtype, without_autocast
 from carms.core.surrogate import put_gradient
+from carms.core.transforms import wants_gradient
 from carms.estimators.base import Draw, Estimator
-from carms.estimators.families.slopes import wants_gradient
 
 __all__ = ["ControlVariate"]
 

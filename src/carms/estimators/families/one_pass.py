@@ -8,7 +8,7 @@ gradient of a *carrier*, zeros that are made with the samples: ``weighted_sum`` 
 """
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,20 +19,9 @@ from carms.core.checks.tensors import holds
 from carms.core.dtypes import plain_numerics
 from carms.core.transforms import no_transforms
 from carms.estimators.families.cross_fit import Past
-from carms.estimators.families.trapezoid import Memory
+from carms.estimators.families.trapezoid import Memory, estimate
 
-__all__ = ["Estimates", "OnePass", "weighted_sum"]
-
-
-class Estimates(Protocol):
-    """What makes the estimate: ``carms-t``."""
-
-    past: Past
-
-    def estimate(
-        self, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The estimate, and the moments to remember."""
+__all__ = ["OnePass", "weighted_sum"]
 
 
 def weighted_sum(values: Tensor, carrier: Tensor, weights: Tensor) -> Tensor:
@@ -51,9 +40,9 @@ class OnePass(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, logits: Tensor, hard: Tensor, estimator: Estimates, *memory: Tensor
+        ctx: Any, logits: Tensor, hard: Tensor, maker: object, past: Past, *memory: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.estimator = estimator
+        ctx.maker, ctx.past = maker, past
         ctx.save_for_backward(hard, *memory)
         # A copy, since what is saved must not be an output.
         return hard.clone(), torch.zeros_like(Memory(*memory).weights)
@@ -75,10 +64,10 @@ class OnePass(torch.autograd.Function):
                 values = _finite(carried / upstream)
                 values[0].zero_()
                 slopes = slopes * _finite(1 / (memory.weights * upstream))[..., None, None]
-                found, moments = ctx.estimator.estimate(memory, hard, values, slopes)
-                at_end_of_backward(lambda: ctx.estimator.past.add(moments))
+                found, moments = estimate(ctx.maker, ctx.past, memory, hard, values, slopes)
+                at_end_of_backward(lambda: ctx.past.add(moments))
                 gradient = found.mul_(upstream[..., None, None])
-        return gradient.to(hard.dtype), None, None, *[None] * len(saved)
+        return gradient.to(hard.dtype), None, None, None, *[None] * len(saved)
 
 
 def _finite(values: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from carms.core.dtypes import computing_dtype, without_autocast
 from carms.core.softmax import log_softmax, softmax
 from carms.core.variables import Variables, probabilities
-from carms.estimators.families.slopes import leaf
+from carms.estimators.families.leaves import leaf
 from carms.sampling.gumbel import exponentials, perturbed, perturbed_given
 
 __all__ = ["RelaxedSample"]

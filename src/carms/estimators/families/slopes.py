@@ -1,29 +1,13 @@
 """Derivatives of ``f`` with respect to its samples."""
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from carms.core.checks.tensors import holds
-from carms.core.dtypes import plain_numerics
-from carms.core.one_hot import one_hot
-from carms.core.transforms import no_forward_mode, no_transforms
-from carms.core.variables import Distribution, Variables, probabilities
-from carms.estimators.base import Draw, Estimator
-from carms.sampling.independent import independent_samples
 
-__all__ = [
-    "WithLeaf",
-    "check_dependence",
-    "finite_slopes",
-    "independent_one_hot",
-    "leaf",
-    "samples_with_slopes",
-    "slope",
-    "wants_gradient",
-]
+__all__ = ["check_dependence", "finite_slopes", "slope"]
 
 
 def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = False) -> Tensor:
@@ -85,49 +69,3 @@ def _leads_to(values: Tensor, source: Tensor | None) -> bool:
             seen.add(node)
             todo += [following for following, _ in node.next_functions]
     return False
-
-
-def wants_gradient(logits: Tensor) -> bool:
-    """Whether autograd needs the gradient of the logits; an error in forward mode."""
-    no_forward_mode(logits)
-    return torch.is_grad_enabled() and logits.requires_grad
-
-
-def leaf(values: Tensor, variables: Variables) -> Tensor:
-    """``values`` without their graph; they require a gradient if that of the logits is wanted."""
-    with no_transforms():
-        return values.detach().requires_grad_(wants_gradient(variables.logits))
-
-
-class WithLeaf(NamedTuple):
-    """What a draw remembers beside its samples.
-
-    Attributes:
-        probs: ``[*batch, D, C]``.
-        leaf: ``[N, *batch, D, C]``, the one-hot samples with respect to which ``f`` has slopes.
-    """
-
-    probs: Tensor
-    leaf: Tensor
-
-
-def samples_with_slopes(
-    maker: Estimator, logits: Distribution, generator: torch.Generator | None
-) -> Draw[WithLeaf]:
-    """Independent one-hot samples with respect to which ``f`` can be differentiated."""
-    variables = Variables.of(logits)
-    probs, indices, hard = independent_one_hot(maker.samples, variables, generator)
-    seen = leaf(hard, variables)
-    return Draw(maker, variables, indices, WithLeaf(probs, seen), differentiable=seen)
-
-
-def independent_one_hot(
-    samples: int, variables: Variables, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Probabilities ``[*batch, D, C]``, and independent samples: categories ``[N, *batch, D]``, and
-    the same one-hot ``[N, *batch, D, C]``.
-    """
-    with plain_numerics(variables.logits):
-        probs = probabilities(variables.logits)
-        indices = independent_samples(probs, samples, generator)
-        return probs, indices, one_hot(indices, probs.shape[-1], probs.dtype)

@@ -9,8 +9,10 @@ from carms.core.dtypes import precise_dtype
 from carms.core.pairs import pair_weights
 from carms.core.products import exact_product
 from carms.core.random import uniform
+from carms.estimators.families.cross_fit import Past
+from carms.estimators.families.slopes import finite_slopes
 
-__all__ = ["Memory", "base_and_terms", "change_one", "sources", "trapezoid"]
+__all__ = ["Memory", "base_and_terms", "change_one", "estimate", "sources", "trapezoid"]
 
 
 class Memory(NamedTuple):
@@ -30,6 +32,24 @@ class Memory(NamedTuple):
     weights: Tensor
     reach: Tensor
     past: Tensor
+
+
+def estimate(
+    maker: object, past: Past, memory: Memory, z: Tensor, values: Tensor, slopes: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The estimate ``[*batch, D, C]``, and the moments to remember.
+
+    Args:
+        maker: the estimator, named in errors.
+        past: fits the scales.
+        memory: what the draw remembers.
+        z: ``[N, *batch, D, C]``, one-hot.
+        values: ``[N, *batch]``, less that of the first sample.
+        slopes: ``[N, *batch, D, C]``, derivatives of the values.
+    """
+    probs = memory.probs
+    z, slopes = z.to(probs.dtype), finite_slopes(maker, slopes.to(probs.dtype), probs > 0)
+    return past.combine(*base_and_terms(memory, z, values, slopes), memory.past)
 
 
 def base_and_terms(
