@@ -26,11 +26,13 @@ from training_results import (
     best_lines,
     bounds_at,
     leads,
+    leads_of_times,
     runs,
     seeds_at,
     times,
 )
 
+from carms.lab.contest.statistics import Mean, estimate_mean
 from carms.lab.data.datasets import load
 from carms.lab.runs.settings import Settings
 from carms.lab.runs.store import HeldRunError
@@ -38,8 +40,9 @@ from carms.lab.train.learner import Learner
 from carms.lab.train.training import Trainer
 
 STEPS, EVERY = 50_000, 2500
-# Steps of a measurement of time.
-WARM_UP, TIMED = 30, 100
+# Steps of a variant in a round of a measurement of time. The first ones find the caches full of
+# another one's numbers.
+WARM_UP, TIMED = 5, 25
 NETWORKS = ("nonlinear", "linear")
 # Compared at equal steps, with ten evaluations each.
 TEN = (
@@ -145,40 +148,43 @@ def train(out: Path, seeds: int, networks: list[str]) -> None:
 
 
 def measure(rounds: int) -> None:
-    """Measure the milliseconds of a training step of each variant: median, least and most of the
-    rounds.
+    """Measure the time of a training step of each variant, relative to loorf with ten samples.
 
-    In each round every variant has a turn with a model of its own: beside others, a step would find
-    less of its memory in the cache than in training.
+    A machine is faster in some minutes than in others, but hardly within a round. So all variants
+    have a turn in each round, every other round in the opposite order, and times are compared
+    within rounds.
     """
-    data, found = load("dynamic-mnist"), defaultdict[tuple[str, Variant], list[float]](list)
-    for _ in range(rounds):
-        for network in NETWORKS:
-            for variant in variants():
-                milliseconds = step_time(Learner(variant.settings(network, 0), data=data))
-                found[network, variant].append(milliseconds)
-    rows = [
-        {
-            "network": network,
-            "estimator": variant.label,
-            "samples": variant.samples,
-            "milliseconds": f"{statistics.median(own):.2f}",
-            "least": f"{min(own):.2f}",
-            "most": f"{max(own):.2f}",
-        }
-        for (network, variant), own in found.items()
-    ]
+    data, rows = load("dynamic-mnist"), list[dict[str, object]]()
+    for network in NETWORKS:
+        learners = {each: Learner(each.settings(network, 0), data=data) for each in variants()}
+        seconds = defaultdict[Variant, list[float]](list)
+        order = [*learners]
+        for _ in range(rounds):
+            for variant in order:
+                seconds[variant].append(seconds_of_steps(learners[variant]))
+            order.reverse()
+        reference = seconds[Variant("loorf", (), 10)]
+        for variant, own in seconds.items():
+            relative = estimate_mean([a / b for a, b in zip(own, reference, strict=True)])
+            numbers = {"time": relative.value, "low": relative.low, "high": relative.high}
+            rows.append(
+                {
+                    "network": network,
+                    "estimator": variant.label,
+                    "samples": variant.samples,
+                    **{name: f"{number:.4f}" for name, number in numbers.items()},
+                }
+            )
     write(TIMES, rows)
 
 
-def step_time(learner: Learner) -> float:
-    """Median milliseconds of a step, after some that are not counted."""
-    times = []
-    for _ in range(WARM_UP + TIMED):
-        started = time.perf_counter()
+def seconds_of_steps(learner: Learner) -> float:
+    """Processor time of some steps, after some that are not counted."""
+    for step in range(WARM_UP + TIMED):
+        if step == WARM_UP:
+            started = time.thread_time()
         learner.one_step()
-        times.append((time.perf_counter() - started) * 1e3)
-    return statistics.median(times[WARM_UP:])
+    return time.thread_time() - started
 
 
 def show(budget: float, page: Path | None) -> None:
@@ -204,7 +210,7 @@ def show(budget: float, page: Path | None) -> None:
 
 
 def row_of_line(
-    which: Line, objectives: Runs, bounds: Runs, step_time: float | None, budget: float
+    which: Line, objectives: Runs, bounds: Runs, step_time: Mean | None, budget: float
 ) -> list[str]:
     """Means over the seeds of a line; dashes for what needs a time that was not measured."""
     ended = [run[STEPS] for run in bounds.values() if STEPS in run]
@@ -214,9 +220,9 @@ def row_of_line(
     start.append(f"{statistics.mean(ended):.2f}{spread}")
     if step_time is None:
         return [*start, "-", "-", "-"]
-    seen = [seeds_at(each, step_time, budget).values() for each in (objectives, bounds)]
+    seen = [seeds_at(each, step_time.value, budget).values() for each in (objectives, bounds)]
     means = [f"{statistics.mean(values):.2f}" if values else "-" for values in seen]
-    return [*start, f"{step_time:.2f}", *means]
+    return [*start, f"{step_time.value:.2f}", *means]
 
 
 def show_leads(budget: float, page: Path | None) -> None:
@@ -225,14 +231,17 @@ def show_leads(budget: float, page: Path | None) -> None:
     """
     found = bounds_at(budget)
     header = ["network", "estimator", "N", "lead over loorf", "its N", "ahead in"]
-    rows = [row for network in NETWORKS for row in rows_of_leads(network, found)]
+    header.append("lead by other times")
+    rows = [row for network in NETWORKS for row in rows_of_leads(network, found, budget)]
     title = "Test bound at equal time, each with its best N: mean and standard error"
     print_table(title, header, rows)
     if page:
         put_table(page, "leads", [header, *([row[0], f"`{row[1]}`", *row[2:]] for row in rows)])
 
 
-def rows_of_leads(network: str, found: dict[Line, dict[str, float]]) -> list[list[str]]:
+def rows_of_leads(
+    network: str, found: dict[Line, dict[str, float]], budget: float
+) -> list[list[str]]:
     """A row for each estimator that has several seeds, which loorf has too."""
     best = best_lines(found, network)
     reference = best.pop("loorf", None)
@@ -243,7 +252,9 @@ def rows_of_leads(network: str, found: dict[Line, dict[str, float]]) -> list[lis
             error = statistics.stdev(own) / len(own) ** 0.5
             lead = f"{statistics.mean(own):+.2f} +- {error:.2f}"
             ahead = f"{sum(each > 0 for each in own)} of {len(own)} seeds"
-            rows.append([network, label, str(which[2]), lead, str(reference[2]), ahead])
+            ends = leads_of_times(which, reference, budget)
+            between = f"{ends[0]:+.2f} to {ends[1]:+.2f}" if ends else "-"
+            rows.append([network, label, str(which[2]), lead, str(reference[2]), ahead, between])
     return rows
 
 
@@ -262,7 +273,7 @@ def main() -> None:
     )
     parser.add_argument("--no-train", action="store_true", help="only show what is in the table")
     parser.add_argument("--times", type=int, metavar="ROUNDS", help="measure the step times anew")
-    parser.add_argument("--budget", type=float, default=20_000, help="time for the comparison")
+    parser.add_argument("--budget", type=float, default=16_000, help="time for the comparison")
     parser.add_argument("--page", type=Path, help="put the tables on this page")
     parser.add_argument("--picture", type=Path, help="draw the curves in this file")
     options = parser.parse_args()

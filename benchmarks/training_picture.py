@@ -24,7 +24,8 @@ def draw(path: Path, networks: tuple[str, ...], budget: float, last: int, first:
     figure, panels = plt.subplots(
         len(networks), 2, figsize=(11, 8.2), dpi=150, layout="constrained"
     )
-    bounds, relative, at_budget = runs("test_bound"), times(), bounds_at(budget)
+    bounds, at_budget = runs("test_bound"), bounds_at(budget)
+    relative = {line: time.value for line, time in times().items()}
     for row, network in zip(panels, networks, strict=True):
         ten = [line for line in bounds if line[0] == network and line[2] == 10]
         best = best_lines(at_budget, network)

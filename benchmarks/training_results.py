@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from run_table import read
 
+from carms.lab.contest.statistics import Mean
+
 HERE = Path(__file__).parent.parent / "docs" / "results"
 TABLE, TIMES = HERE / "training.csv", HERE / "training_times.csv"
 KEY = ("network", "estimator", "samples", "seed")
@@ -32,10 +34,12 @@ def runs(column: str) -> dict[Line, Runs]:
     return found
 
 
-def times() -> dict[Line, float]:
+def times() -> dict[Line, Mean]:
     """Time of a step relative to that of loorf with ten samples."""
-    found = {line_of(row): float(row["milliseconds"]) for row in read(TIMES)}
-    return {which: value / found[which[0], "loorf", 10] for which, value in found.items()}
+    return {
+        line_of(row): Mean(float(row["time"]), float(row["low"]), float(row["high"]))
+        for row in read(TIMES)
+    }
 
 
 def at_time(run: Run, step_time: float, budget: float) -> float | None:
@@ -59,10 +63,30 @@ def bounds_at(budget: float) -> dict[Line, dict[str, float]]:
     """Test bounds by seed after the time of ``budget`` steps of loorf, if a line has a time."""
     relative = times()
     return {
-        line: seeds_at(own, relative[line], budget)
+        line: seeds_at(own, relative[line].value, budget)
         for line, own in runs("test_bound").items()
         if line in relative
     }
+
+
+def leads_of_times(own: Line, reference: Line, budget: float) -> tuple[float, float] | None:
+    """Mean leads at the ends of the intervals of both times that are worst and best for a line.
+
+    None if a line does not reach one of these times.
+    """
+    bounds, relative = runs("test_bound"), times()
+    ends = [
+        (relative[own].high, relative[reference].low),
+        (relative[own].low, relative[reference].high),
+    ]
+    found = [
+        leads(seeds_at(bounds[own], mine, budget), seeds_at(bounds[reference], other, budget))
+        for mine, other in ends
+    ]
+    if not all(found):
+        return None
+    low, high = map(statistics.mean, found)
+    return low, high
 
 
 def leads(own: Mapping[str, float], reference: Mapping[str, float]) -> list[float]:

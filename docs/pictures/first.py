@@ -21,7 +21,7 @@ from torch import Tensor
 import carms
 
 RUNS = Path("runs/first")
-# Milliseconds of a step on a quiet machine, written by benchmarks/training.py.
+# Times of a step relative to one another, written by benchmarks/training.py.
 TIMES = Path(__file__).parents[1] / "results" / "training_times.csv"
 SEEDS, STEPS, EVERY = 5, 2000, 100
 # The best of 3e-4, 1e-3 and 3e-3 for ``loorf`` with four evaluations and another seed.
@@ -62,7 +62,7 @@ def at_equal_time(bounds: Tensor, estimator: str, samples: int) -> float:
     """Bound after the time of ``STEPS`` steps of ``loorf`` with four evaluations."""
     with TIMES.open() as lines:
         rows = [row for row in csv.DictReader(lines) if row["network"] == "nonlinear"]
-    times = {(row["estimator"], int(row["samples"])): float(row["milliseconds"]) for row in rows}
+    times = {(row["estimator"], int(row["samples"])): float(row["time"]) for row in rows}
     place = STEPS / EVERY * times["loorf", 4] / times[estimator, samples] - 1
     below = min(int(place), len(bounds) - 2)
     return float(bounds[below].lerp(bounds[below + 1], place - below))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from carms.lab.contest.statistics import Mean
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -114,10 +116,53 @@ def test_values_are_interpolated_between_steps_and_not_beyond_them(benchmark):
 
 def test_a_variant_whose_time_was_not_measured_has_dashes(benchmark, monkeypatch, capsys):
     table_of_two_estimators(benchmark, monkeypatch)
-    monkeypatch.setattr(benchmark, "times", lambda: {("linear", "loorf", 10): 1.0})
+    one = Mean(1.0, 1.0, 1.0)
+    monkeypatch.setattr(benchmark, "times", lambda: {("linear", "loorf", 10): one})
     benchmark.show(20_000, None)
     benchmark.show_leads(20_000, None)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     rows = {line[0]: line for line in lines if line and line[0] in ("loorf", "carms-t")}
     assert rows["carms-t"][-3:] == ["-", "-", "-"]
     assert rows["loorf"][-3:] == ["1.00", "30.00", "30.00"]
+
+
+def test_leads_by_other_times_are_those_at_the_ends_of_both_intervals(benchmark, monkeypatch):
+    """A nat per 1,000 steps: a tenth more time of one or less of the other costs two nats each."""
+    results = table_of_two_estimators(benchmark, monkeypatch)
+    lines = [("linear", name, 10) for name in ("carms-t", "loorf")]
+    found = dict.fromkeys(lines, Mean(1.0, 1 / 1.1, 1 / 0.9))
+    monkeypatch.setattr(results, "times", lambda: found)
+    assert results.leads_of_times(*lines, 20_000) == pytest.approx((1 - 4, 1 + 4))
+    assert results.leads_of_times(*lines, 50_000) is None
+
+
+def test_times_are_measured_in_turns_and_compared_within_rounds(benchmark, monkeypatch, tmp_path):
+    seconds = {10: 1.0, 2: 3.0}
+    turn = benchmark.WARM_UP + benchmark.TIMED
+    order, clock = [], [0.0]
+
+    class Clocked:
+        """The machine gets slower from round to round, and its first steps are slow."""
+
+        def __init__(self, settings, data):
+            self.samples, self.steps = settings.samples, 0
+
+        def one_step(self):
+            rounds, step = divmod(self.steps, turn)
+            clock[0] += seconds[self.samples] * 2**rounds * (100 if step < benchmark.WARM_UP else 1)
+            self.steps += 1
+            if step == 0:
+                order.append(self.samples)
+
+    variants = [benchmark.Variant("loorf", (), samples) for samples in seconds]
+    monkeypatch.setattr(benchmark, "variants", lambda: variants)
+    monkeypatch.setattr(benchmark, "Learner", Clocked)
+    monkeypatch.setattr(benchmark, "load", lambda name: None)
+    monkeypatch.setattr(benchmark, "NETWORKS", ("linear",))
+    monkeypatch.setattr(benchmark, "TIMES", tmp_path / "times.csv")
+    monkeypatch.setattr(benchmark.time, "thread_time", lambda: clock[0])
+    benchmark.measure(3)
+    assert order == [10, 2, 2, 10, 10, 2]
+    rows = benchmark.read(benchmark.TIMES)
+    shown = [(row["samples"], row["time"], row["low"], row["high"]) for row in rows]
+    assert shown == [("10", *["1.0000"] * 3), ("2", *["3.0000"] * 3)]

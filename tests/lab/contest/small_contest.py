@@ -7,7 +7,7 @@ from rich.console import Console
 
 from carms.lab.contest.results import Result, Run
 from carms.lab.contest.task import Entry, Judged, Task, TaskLearner
-from carms.lab.contest.times import ROUNDS, Times
+from carms.lab.contest.times import PARTS, Times
 
 # What a step of each estimator adds to the score.
 SLOPES = {"loorf": 1.0, "good": 2.0, "bad": 0.5, "lost": 1.0}
@@ -19,6 +19,10 @@ class MadeUp(TaskLearner):
     def __init__(self, entry, rate, seed):
         self.slope, self.rate, self.seed, self.steps = SLOPES[entry.name], rate, seed, 0
         self.lost = entry.name == "lost"
+
+    @property
+    def parameters(self):
+        return []
 
     def step(self):
         self.steps += 1
@@ -79,8 +83,8 @@ TIMES = {"loorf": 1.0, "good": 3.0, "bad": 0.5, "lost": 1.0}
 
 
 def made_up_times(relative, **failed):
-    """Times that are the same in each round, by estimator, and reasons why others have none."""
-    seconds = {name: [time / 4] * ROUNDS for name, time in relative.items() if name not in failed}
+    """Times that are the same in each part, by estimator, and reasons why others have none."""
+    seconds = {name: [time / 4] * PARTS for name, time in relative.items() if name not in failed}
     return Times("made-up machine", seconds, failed)
 
 

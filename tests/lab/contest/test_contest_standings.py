@@ -8,9 +8,8 @@ from small_contest import LOWER, SCORES, TASK, TIMES, made_up_results, made_up_t
 
 from carms.lab.contest.results import Result, Run
 from carms.lab.contest.standings import curve, make_standings
-from carms.lab.contest.statistics import Median
 from carms.lab.contest.tables import summary_sheet, task_sheets
-from carms.lab.contest.times import ROUNDS
+from carms.lab.contest.times import PARTS, Pace
 
 
 @pytest.fixture
@@ -36,10 +35,10 @@ def test_leads_and_verdicts_at_equal_steps(standings):
 def test_a_slow_entry_is_judged_earlier_at_equal_time(standings):
     """It takes three times as long, so it had one of three judgements."""
     good, bad = standings["good"], standings["bad"]
-    assert (good.time, good.judged_at) == (Median(3, 3, 3), 1)
+    assert (good.pace, good.judged_at) == (Pace([3.0] * PARTS), 1)
     assert good.at_time.scores == {seed: score - 2 for seed, score in enumerate(SCORES["good"])}
     assert good.at_time.lead.verdict == "not distinguishable"
-    assert (bad.time.value, bad.judged_at) == (0.5, 0.5)
+    assert (bad.pace.whole.value, bad.judged_at) == (0.5, 0.5)
     assert bad.at_time.scores == bad.at_steps.scores
 
 
@@ -72,30 +71,44 @@ def test_an_entry_that_was_not_judged_in_time_is_last_and_has_not_failed(failing
 
 
 @pytest.mark.parametrize(
-    ("others", "low", "high"),
-    # One round of sixteen may be an accident, seven are none.
-    [([1.0] * 15 + [1.5], 1.5, 1.5), ([1.5] * 7, 0.5, 1.5), ([9.0] * 4, -math.inf, 1.5)],
+    ("ratios", "lead", "low"),
+    # The last judgement counts up to 1.2 times the time, the first one up to 6 times.
+    [([0.9, 1.1], 0.5, 0.5), ([0.7, 1.5], 0.5, -0.5), ([4.0, 7.0], -1.5, -math.inf)],
 )
-def test_intervals_at_equal_time_reach_over_those_of_the_possible_times(others, low, high):
-    """All seeds have the same curve. With 1.5 times the time, two of three judgements count."""
-    results = made_up_results({"loorf": [1.5] * 6, "good": [3.0] * 6})
+def test_intervals_at_equal_time_reach_over_those_of_the_possible_times(ratios, lead, low):
+    """All seeds have the same curve, and times are uncertain by 0.06, 0.22 and 0.82."""
+    results = made_up_results({"loorf": [2.5] * 6, "good": [3.0] * 6})
     times = made_up_times(TIMES)
-    rounds = [1.0] * (ROUNDS - len(others)) + others
-    times.seconds["good"] = [
-        own * time for own, time in zip(rounds, times.seconds["loorf"], strict=True)
-    ]
+    times.seconds["good"] = [ratio * times.seconds["loorf"][0] for ratio in ratios * (PARTS // 2)]
     found = {each.entry.name: each for each in make_standings(TASK, results, times)}
-    lead = found["good"].at_time.lead
-    assert (lead.mean, lead.low, lead.high) == (1.5, low, high)
-    rank = found["good"].at_time.rank
-    assert (rank.place, rank.low, rank.high) == (1, 1, 1 if low > 0 else 2)
-    assert found["good"].at_steps.lead.low == 1.5
+    own = found["good"].at_time
+    assert (own.lead.mean, own.lead.low, own.lead.high) == (lead, low, lead)
+    places = [1 if end > 0 else 2 for end in (lead, lead, low)]
+    assert [own.rank.place, own.rank.low, own.rank.high] == places
+    assert found["good"].at_steps.lead.low == 0.5
+
+
+def test_an_entry_that_slows_down_was_faster_when_it_was_judged():
+    """It takes as long as the reference for two thirds of its steps, and four times thereafter."""
+    times = made_up_times({**TIMES, "good": 1.0})
+    ratios = [1.0] * (2 * PARTS // 3) + [4.0] * (PARTS - 2 * PARTS // 3)
+    times.seconds["good"] = [ratio * times.seconds["loorf"][0] for ratio in ratios]
+    (good,) = (
+        each
+        for each in make_standings(TASK, made_up_results(SCORES), times)
+        if each.entry.name == "good"
+    )
+    assert good.pace.whole.value == sum(ratios) / PARTS
+    # By its mean time the second judgement would be at 1.4.
+    assert good.judged_at == pytest.approx(2 / 3, abs=0.15)
+    assert good.at_time.scores[0] == SCORES["good"][0] - 1
+    assert [time for time, _ in curve(TASK, good)] == [good.pace.after(k / 3) for k in (1, 2, 3)]
 
 
 def test_without_times_nothing_is_compared_at_equal_time():
     found = {each.entry.name: each for each in make_standings(TASK, made_up_results(SCORES))}
     good = found["good"]
-    assert (good.time, good.judged_at, good.at_time.rank) == (None, None, None)
+    assert (good.pace, good.judged_at, good.at_time.rank) == (None, None, None)
     assert good.at_steps.lead.verdict == "better"
     at_time, _ = task_sheets(TASK, [*found.values()])
     assert row_of("good", at_time)[2:] == ["-"] * 6
@@ -219,7 +232,7 @@ def test_without_the_reference_nothing_is_compared():
     results = made_up_results({"good": SCORES["good"]})
     found = {each.entry.name: each for each in make_standings(TASK, results)}
     assert found["good"].at_steps.rank is None
-    assert found["good"].time is None
+    assert found["good"].pace is None
 
 
 def test_curves_go_over_time(standings):

@@ -9,14 +9,13 @@ import torch
 
 from carms.lab.contest.rules import RULES
 from carms.lab.contest.statistics import (
-    Median,
     Rank,
     _resampled_means,
-    estimate_median,
+    estimate_mean,
     paired_difference,
     ranks,
 )
-from carms.lab.contest.times import ROUNDS
+from carms.lab.contest.times import PARTS
 
 
 def test_a_clear_lead_is_better_and_its_opposite_worse():
@@ -133,19 +132,11 @@ def test_the_mean_of_a_resample_with_a_failure_is_minus_infinity():
     assert _resampled_means(values)[:, 1].tolist() == [-math.inf] * 3
 
 
-@pytest.mark.parametrize(("count", "left_out"), [(1, 0), (6, 0), (8, 0), (9, 1), (16, 3), (20, 5)])
-def test_the_interval_of_a_median_leaves_out_as_many_values_as_in_the_tables(count, left_out):
-    """Those of the sign test, two-sided at 5 %."""
-    found = estimate_median([float(value) for value in range(count)])
-    assert found == Median((count - 1) / 2, left_out, count - 1 - left_out)
-
-
-def test_the_interval_of_a_median_has_it_as_often_as_it_says():
+def test_the_interval_of_a_mean_has_it_as_often_as_it_says():
     stream = torch.Generator().manual_seed(4)
-    samples = torch.empty(2000, ROUNDS).exponential_(generator=stream).tolist()
-    inside = [found.low <= math.log(2) <= found.high for found in map(estimate_median, samples)]
-    # Of sixteen values, the chance is 0.979.
-    assert sum(inside) / len(inside) == pytest.approx(0.9787, abs=3 * (0.0213 / 2000) ** 0.5)
+    samples = torch.randn(2000, PARTS, generator=stream).tolist()
+    inside = [found.low <= 0 <= found.high for found in map(estimate_mean, samples)]
+    assert sum(inside) / len(inside) == pytest.approx(0.95, abs=3 * (0.95 * 0.05 / 2000) ** 0.5)
 
 
 def test_an_interval_that_ends_at_zero_but_for_rounding_tells_nothing_apart():

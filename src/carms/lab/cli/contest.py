@@ -14,12 +14,12 @@ from carms.lab.cli.words import counted, duration
 from carms.lab.contest import html, markdown
 from carms.lab.contest.contest import read_contest
 from carms.lab.contest.picture import draw_contest
-from carms.lab.contest.plan import expected_runs, missing_runs, planned_results
+from carms.lab.contest.plan import chosen_rates, expected_runs, missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, read_results, results_path
 from carms.lab.contest.running import running_lock, work
 from carms.lab.contest.task import Task
 from carms.lab.contest.tasks import TASKS
-from carms.lab.contest.times import ROUNDS, measure, read_times, seconds_of_run, write_times
+from carms.lab.contest.times import PARTS, measure, read_times, seconds_of_run, write_times
 from carms.lab.data.datasets import verify
 from carms.lab.runs.writing import write_atomically
 from carms.lab.sweep.jobs import Executor, Job
@@ -50,6 +50,8 @@ def run_contest(console: Console, grid: str, out: Path, dry_run: bool, executor:
             console.print(f"{task.name}: left out, no images: carms data fetch {task.dataset}")
         elif dry_run:
             seconds += _estimate(console, task, results)
+            if not _is_timed(task, out):
+                console.print(f"{task.name}: times of steps are to be measured", highlight=False)
         else:
             _run_task(console, task, out, executor)
     if dry_run:
@@ -95,22 +97,10 @@ def _run_task(console: Console, task: Task, out: Path, executor: Executor) -> No
     out.mkdir(parents=True, exist_ok=True)
     try:
         with running_lock(out, task).acquire(timeout=0):
-            times = read_times(out, task)
-            if times is None or not times.covers(task):
-                _measure(console, task, out)
             _run_missing(console, task, results_path(out, task), executor)
+            _measure_missing(console, task, out)
     except Timeout:
         console.print(f"{task.name}: another process runs it", highlight=False)
-
-
-def _measure(console: Console, task: Task, out: Path) -> None:
-    """Measure how long the entries take, before this command keeps the machine busy."""
-    text = f"{task.name}: the times of all entries are measured; let nothing else run"
-    console.print(text, highlight=False)
-    torch.set_num_threads(1)
-    with progress_bars(console, transient=True) as bars:
-        rounds = bars.track(range(ROUNDS), description=f"Timing {task.name}")
-        write_times(out, task, measure(task, rounds))
 
 
 def _run_missing(console: Console, task: Task, path: Path, executor: Executor) -> None:
@@ -131,6 +121,24 @@ def _run_missing(console: Console, task: Task, path: Path, executor: Executor) -
         if errors:
             failed = f"{counted(len(errors), 'run')} of {task.name} failed"
             raise ValueError(f"{failed}; the same command retries")
+
+
+def _measure_missing(console: Console, task: Task, out: Path) -> None:
+    """Measure how long steps of all entries take, if that is not known."""
+    rate = chosen_rates(task, read_results(results_path(out, task), task))[task.reference]
+    if rate is None or _is_timed(task, out):
+        return
+    text = f"{task.name}: the times of all entries are measured; let nothing else run"
+    console.print(text, highlight=False)
+    torch.set_num_threads(1)
+    with progress_bars(console, transient=True) as bars:
+        parts = bars.track(range(PARTS), description=f"Timing {task.name}")
+        write_times(out, task, measure(task, rate, parts))
+
+
+def _is_timed(task: Task, out: Path) -> bool:
+    times = read_times(out, task)
+    return times is not None and times.covers(task)
 
 
 def report_contest(console: Console, folder: Path, out: Path, kind: str, command: str) -> None:

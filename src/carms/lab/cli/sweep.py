@@ -26,8 +26,8 @@ class Sweep:
     """Train every run of a grid, each in its own directory.
 
     Finished runs are left alone and unfinished ones are resumed, so the command can be stopped and
-    started at any time. The contest writes two small files for each task instead, with the times
-    of steps, which it measures first, and with its runs; a run that was stopped begins anew.
+    started at any time. The contest writes two small files for each task instead, with its runs and
+    with the times of steps, which it measures after them; a run that was stopped begins anew.
 
     Attributes:
         grid: paper-vae, paper-complete, short-vae (the rows of paper-vae with 100,000 steps), or a

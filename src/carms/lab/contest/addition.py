@@ -1,5 +1,7 @@
 """Rollouts: a transformer learns to add by policy gradient alone."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -28,6 +30,10 @@ class RolloutLearner(TaskLearner):
         self._copula = copula
         self._model = Adder(weights)
         self._optimiser = torch.optim.Adam(self._model.parameters(), lr=rate)
+
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        return [*self._model.parameters()]
 
     def step(self) -> float:
         prompts = problems(PROMPTS, self._prompts)

@@ -1,5 +1,7 @@
 """Control: a whole plan for a craft with two thrusters is drawn at once, and f is a black box."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -44,7 +46,7 @@ def fly(scene: Tensor, plan: Tensor) -> Tensor:
 class ControlLearner(GradientLearner):
     """A policy that sees a scene and gives the logits of a plan."""
 
-    def build(self) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, Any]]:
         hidden = [nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()]
         last = nn.Linear(64, TURNS * 2 * LEVELS), nn.Unflatten(-1, (TURNS * 2, LEVELS))
         self._policy = nn.Sequential(*hidden, *last)

@@ -1,6 +1,7 @@
 """Feature selection: eight of 64 pixels, as a subset, to read a digit by."""
 
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ def digits() -> tuple[Tensor, Tensor]:
 class FeatureLearner(GradientLearner):
     """Logits of the pixels, and a network that reads an image of which it sees a subset."""
 
-    def build(self) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, Any]]:
         self._choice = nn.Parameter(torch.zeros(PIXELS))
         self._reader = nn.Sequential(nn.Linear(2 * PIXELS, 128), nn.ReLU(), nn.Linear(128, 10))
         reader = {"params": [*self._reader.parameters()], "lr": READER_RATE}

@@ -1,5 +1,6 @@
 """Tasks with images: autoencoders and completion, by the learner of the lab."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -81,6 +82,10 @@ class ImageLearner(TaskLearner):
     def __init__(self, settings: Settings) -> None:
         self._data = held_out(settings.dataset)
         self._learner = Learner(settings, data=self._data)
+
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        return [*self._learner.model.parameters()]
 
     def step(self) -> float:
         return self._learner.one_step().objective

@@ -108,6 +108,8 @@ def _draw_panel(
         shown = [score for time, score in coloured if SHOWN_FROM <= time <= 2]
         margin = (max(shown) - min(shown)) / 20 or 1
         axes.set_ylim(min(shown) - margin, max(shown) + margin)
+    if not curves:
+        axes.text(0.5, 0.5, "no times yet", transform=axes.transAxes, ha="center")
     axes.set_title(task.name, loc="left")
     measure = task.measure.split(",")[0] + ("" if task.higher_wins else ", lower is better")
     axes.set(xlabel=f"processor time of training, in runs of {task.reference}", ylabel=measure)

@@ -1,5 +1,7 @@
 """Hard routing: a picture is learned by two layers of experts, one of four in each."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
@@ -47,7 +49,7 @@ def points(count: int, stream: torch.Generator) -> Tensor:
 class RoutingLearner(GradientLearner):
     """A router and its experts."""
 
-    def build(self) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, Any]]:
         hidden = [nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()]
         last = nn.Linear(64, LAYERS * EXPERTS), nn.Unflatten(-1, (LAYERS, EXPERTS))
         self._router = nn.Sequential(*hidden, *last)

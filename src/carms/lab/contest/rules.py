@@ -2,7 +2,7 @@
 
 from carms.lab.contest.entries import OVERDRAFT
 from carms.lab.contest.statistics import LEAST_SEEDS, LEVEL
-from carms.lab.contest.times import ROUNDS, STEPS
+from carms.lab.contest.times import PARTS, STEPS
 
 __all__ = ["HOURS", "PICTURE", "RULES"]
 
@@ -33,24 +33,29 @@ RULES = {
     "Equal time": "The score at the moment when the reference has made all its steps. Nothing is "
     "interpolated: the judgement nearest to that moment counts, and the table says when it was, in "
     "runs of the reference. An entry whose time is below 1 ended earlier and is judged by its last "
-    "step. One that was first judged too late has no score and ranks last.",
-    "Time": "Processor time of a training step on one thread, in units of that of the reference. "
-    f"It is measured apart from the runs, in one process: in each of {ROUNDS} rounds all entries "
-    f"make {STEPS} steps, one entry after the other, every other round in the opposite order, and "
-    "they go on training from round to round. So it is that of the first steps of a training; "
-    "those of arsm have a random number of evaluations, which may change later. Each round gives a "
-    "ratio to the reference; shown is their median, with its interval of at least 95 % for that "
-    "process and machine: another machine gives another ratio. The intervals of leads and ranks at "
-    "equal time reach over those of the judgements at both ends of the intervals of times.",
+    "step. An entry whose first judgement comes too late has no score and ranks last. Judgements "
+    "are 2.5 to 10 % of a run apart, so a verdict near zero may depend on where they are.",
+    "Time": "Processor time of training on one thread, in runs of the reference. It is measured "
+    "apart from the runs, in one process, because a machine that does other things is sometimes "
+    "slower. Steps of some estimators take longer when probabilities are far from equal. So the "
+    f"reference is trained, and in the middle of each of {PARTS} parts of its training all entries "
+    f"make {STEPS} steps from the model that it has then: one entry after the other, every other "
+    "time in the opposite order. Each part gives the ratio of an entry's time to that of the "
+    "reference. The table shows the mean of these ratios with the interval of the t distribution. "
+    "It does not cover other machines, busy ones, or models of other entries, on which ratios may "
+    "differ by ten per cent and more. An entry that could not be timed is not compared.",
+    "Intervals at equal time": "All leads and ranks are computed three times: by the means of the "
+    "times, by the lower ends of all their intervals, and by the upper ends. The intervals shown "
+    "cover all three.",
     "Lead": "Mean over seeds of the difference to the reference with the same seed, positive if "
     f"better, with a bootstrap interval of {LEVEL:.0%} over all resamples of the seeds, "
     "expanded for few seeds as in T. Hesterberg (2015), What teachers should know about the "
     "bootstrap.",
     "Verdict": f"Better or worse if the interval leaves out zero, otherwise not distinguishable; "
-    f"there is none with fewer than {LEAST_SEEDS} seeds. Each interval stands alone: of "
-    "entries that equal the reference, about one in eighteen is called better or worse by chance "
-    "with ten seeds, and one in twelve with five. All is given the rates: the chance in "
-    "their choice is not in the interval.",
+    f"there is none with fewer than {LEAST_SEEDS} seeds. There is no correction for many "
+    "comparisons: of entries that equal the reference, about one in eighteen is called better or "
+    "worse by chance at equal steps with ten seeds, and one in twelve with five. The chosen rates "
+    "are taken as fixed: the chance in their choice is not in the interval.",
     "Rank": "By the mean score over the seeds that all entries have, with an interval of "
     f"{LEVEL:.0%} from its places in the same resamples, expanded as for the lead. A failed "
     "run makes its entry the last one in every resample that has it.",
@@ -60,7 +65,7 @@ RULES = {
     "Score": "Mean and standard deviation over seeds.",
     "Versions": "A result is kept when the program changes. An estimator that draws its random "
     "numbers in another order since then has other scores with the same seeds, and one that became "
-    "faster has another time. Delete its lines in the table of the task, and the command trains "
-    "them anew; delete the file of times, and it measures all entries anew, as it does when one is "
-    "added.",
+    "faster has another time. To train an entry again, delete its lines in the CSV file of the "
+    "task. To measure times again, delete the file of times; the command also does it when an "
+    "entry is added.",
 }

@@ -11,13 +11,12 @@ from carms.lab.contest.results import Result, Run
 from carms.lab.contest.statistics import (
     LEAST_SEEDS,
     Difference,
-    Median,
     Rank,
     paired_difference,
     ranks,
 )
 from carms.lab.contest.task import Entry, Task
-from carms.lab.contest.times import Times
+from carms.lab.contest.times import Pace, Times
 
 __all__ = ["Place", "Standing", "curve", "make_standings"]
 
@@ -55,7 +54,7 @@ class Standing:
         results: results of its final runs.
         failures: errors of its trials and final runs.
         hopeless: whether all rates failed in trials, so that there are no final runs.
-        time: time of a step, relative to one of the reference; None if it was not measured.
+        pace: times relative to the reference; None if they were not measured.
         judged_at: time of the judgement at equal time, relative to a run of the reference; None
             if there is none.
         at_steps: score after all steps; not compared if a step takes more than the budget.
@@ -67,7 +66,7 @@ class Standing:
     results: Sequence[Result]
     failures: Sequence[str]
     hopeless: bool
-    time: Median | None
+    pace: Pace | None
     judged_at: float | None
     at_steps: Place
     at_time: Place
@@ -80,7 +79,7 @@ def make_standings(
     rates = chosen_rates(task, results)
     entries = [entry for entry in task.entries() if not entry.reason]
     finals = {entry.name: _finals(entry, rates, results) for entry in entries}
-    relative = {name: times.relative(name, task.reference) if times else None for name in finals}
+    paces = {name: times.pace(name, task.reference) if times else None for name in finals}
     hopeless = {name for name, rate in rates.items() if rate is None}
     seeds = [result.run.seed for result in finals[task.reference]]
 
@@ -93,15 +92,10 @@ def make_standings(
     at_steps = _places(task, {name: scores(name, every_judgement) for name in within_budget})
     ended = {name for name, runs in finals.items() if any(not result.error for result in runs)}
     # What always fails needs no time to be the last.
-    timed = [name for name, time in relative.items() if time or name not in ended]
-    judged = {
-        name: [_nearest_judgement(task, t) for t in (time.value, time.low, time.high)]
-        if (time := relative[name])
-        else [0] * 3
-        for name in timed
-    }
+    timed = [name for name, pace in paces.items() if pace or name not in ended]
+    judged = {name: _judgements_in_time(task, paces[name]) for name in timed}
     at_time = {}
-    if relative[task.reference]:
+    if paces[task.reference]:
         moments = [
             _places(task, {name: scores(name, judged[name][k]) for name in timed}) for k in range(3)
         ]
@@ -113,8 +107,8 @@ def make_standings(
             finals[entry.name],
             _failures(entry, results),
             entry.name in hopeless,
-            relative[entry.name],
-            _moment(task, relative[entry.name]) if entry.name in ended else None,
+            paces[entry.name],
+            _moment(task, paces[entry.name]) if entry.name in ended else None,
             at_steps.get(entry.name, Place(_scores(finals[entry.name], every_judgement))),
             at_time.get(entry.name, Place({})),
         )
@@ -127,10 +121,10 @@ def curve(task: Task, standing: Standing) -> list[tuple[float, float]]:
     judgement.
     """
     runs = [result for result in standing.results if not result.error]
-    if standing.time is None or not runs:
+    if standing.pace is None or not runs:
         return []
     means = (statistics.mean(scores) for scores in zip(*(r.scores for r in runs), strict=True))
-    times = (step / task.steps * standing.time.value for step in task.judged_steps)
+    times = (standing.pace.after(step / task.steps) for step in task.judged_steps)
     return list(zip(times, means, strict=True))
 
 
@@ -153,23 +147,31 @@ def _failures(entry: Entry, results: Mapping[Run, Result]) -> list[str]:
     ]
 
 
-def _nearest_judgement(task: Task, time: float) -> int:
-    """The number of the judgement nearest to the moment when the reference has ended; 0 is the
-    start.
-
-    Args:
-        task: what is learned.
-        time: of an entry, relative to the reference.
+def _judgements_in_time(task: Task, pace: Pace | None) -> list[int]:
+    """The numbers of the judgements at equal time: by the measured time of a whole run, and by both
+    ends of its interval. 0 is the start.
     """
-    judged = [0, *task.judged_steps]
-    return min(range(len(judged)), key=lambda k: abs(judged[k] * time - task.steps))
+    if pace is None:
+        return [0] * 3
+    whole = pace.whole
+    times = (whole.value, whole.low, whole.high)
+    return [_nearest_judgement(task, pace, max(time, 0) / whole.value) for time in times]
 
 
-def _moment(task: Task, time: Median | None) -> float | None:
+def _nearest_judgement(task: Task, pace: Pace, factor: float = 1.0) -> int:
+    """The judgement nearest to the moment when the reference has ended, if all times of an entry
+    are multiplied by a factor.
+    """
+    moments = [factor * pace.after(step / task.steps) for step in (0, *task.judged_steps)]
+    # The later one of two that are as near.
+    return min(range(len(moments)), key=lambda k: (abs(moments[k] - 1), -k))
+
+
+def _moment(task: Task, pace: Pace | None) -> float | None:
     """When the judgement at equal time was, relative to a run of the reference."""
-    if time is None or not (judgement := _nearest_judgement(task, time.value)):
+    if pace is None or not (judgement := _nearest_judgement(task, pace)):
         return None
-    return time.value * task.judged_steps[judgement - 1] / task.steps
+    return pace.after(task.judged_steps[judgement - 1] / task.steps)
 
 
 def _scores(runs: Sequence[Result], judgements: int) -> Scores:

@@ -1,4 +1,4 @@
-"""Differences and ranks with their uncertainty, by the exact bootstrap over seeds."""
+"""Means, and differences and ranks by the exact bootstrap over seeds, with their uncertainty."""
 
 import math
 import statistics
@@ -17,10 +17,10 @@ __all__ = [
     "LEAST_SEEDS",
     "LEVEL",
     "Difference",
-    "Median",
+    "Mean",
     "Rank",
     "Verdict",
-    "estimate_median",
+    "estimate_mean",
     "paired_difference",
     "ranks",
 ]
@@ -70,31 +70,24 @@ class Rank:
 
 
 @dataclass(frozen=True)
-class Median:
-    """The median of some values, and the ends of its interval."""
+class Mean:
+    """The mean of some values, and the ends of its interval of 95 %."""
 
     value: float
     low: float
     high: float
 
 
-def estimate_median(values: Sequence[float]) -> Median:
-    """The median of independent values, with the interval between two of them that has the median
-    of their distribution with a probability of at least 95 %, if there are six or more.
-
-    This holds for any continuous distribution, because a value is below its median as often as a
-    coin shows heads.
+def estimate_mean(values: Sequence[float]) -> Mean:
+    """The mean of independent values, with the interval of the t distribution.
 
     Examples:
-        >>> estimate_median([3.0, 1.0, 2.0, 4.0, 5.0, 6.0])
-        Median(value=3.5, low=1.0, high=6.0)
+        >>> estimate_mean([1.0, 2.0, 3.0])
+        Mean(value=2.0, low=-0.48, high=4.48)
     """
-    ordered, count = sorted(values), len(values)
-    outside, left_out = 2 / 2**count, 0
-    while outside + 2 * math.comb(count, left_out + 1) / 2**count <= 1 - LEVEL:
-        left_out += 1
-        outside += 2 * math.comb(count, left_out) / 2**count
-    return Median(statistics.median(ordered), ordered[left_out], ordered[-1 - left_out])
+    value = statistics.mean(values)
+    width = _quantile(len(values)) * statistics.stdev(values) / len(values) ** 0.5
+    return Mean(value, value - width, value + width)
 
 
 def paired_difference(leads: Tensor) -> Difference:
@@ -163,9 +156,13 @@ def _rounding(values: Tensor) -> Tensor:
 
 def _tail(count: int) -> float:
     """The share of resamples beyond each end of an interval, less than 2.5 % for few values."""
-    special = needed("scipy.special")
-    spread = (count / (count - 1)) ** 0.5 * special.stdtrit(count - 1, (1 + LEVEL) / 2)
-    return float(special.ndtr(-spread))
+    spread = (count / (count - 1)) ** 0.5 * _quantile(count)
+    return float(needed("scipy.special").ndtr(-spread))
+
+
+def _quantile(count: int) -> float:
+    """The end of the interval of a t distribution, for the mean of that many values."""
+    return float(needed("scipy.special").stdtrit(count - 1, (1 + LEVEL) / 2))
 
 
 def _ends(values: Tensor, seeds: int) -> tuple[float, float]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from carms.lab.contest.standings import Place, Standing
-from carms.lab.contest.statistics import LEAST_SEEDS, Median, Rank
+from carms.lab.contest.statistics import LEAST_SEEDS, Rank
 from carms.lab.contest.task import Entry, Task
+from carms.lab.contest.times import Pace
 from carms.lab.report.sheets import Field, Sheet, number_field
 
 __all__ = ["summary_sheet", "task_sheets"]
@@ -27,7 +28,7 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     at_time = [
         [
             *_name(each.entry),
-            _time(each.time),
+            _time(each.pace),
             number_field(each.judged_at, ".2f", "-"),
             *_place_fields(each.at_time, task, each),
         ]
@@ -108,9 +109,10 @@ def _ordered(standings: Sequence[Standing], moment: Moment) -> list[Standing]:
     return sorted(standings, key=key)
 
 
-def _time(time: Median | None) -> Field:
-    if time is None:
+def _time(pace: Pace | None) -> Field:
+    if pace is None:
         return _NOTHING
+    time = pace.whole
     text = f"{time.value:.2f} ({time.low:.2f} to {time.high:.2f})"
     return Field(text, time.value, number=True)
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +29,11 @@ class Judged(NamedTuple):
 
 class TaskLearner(ABC):
     """A model in training."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Sequence[Tensor]:
+        """The parameters of the model, which are the same ones for all entries of a task."""
 
     @abstractmethod
     def step(self) -> float:
@@ -128,10 +133,15 @@ class GradientLearner(TaskLearner):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             groups = self.build()
+        self._parameters = [one for group in groups for one in group["params"]]
         self._optimisers = [torch.optim.Adam(groups, lr=rate)]
 
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        return self._parameters
+
     @abstractmethod
-    def build(self) -> list[dict[str, object]]:
+    def build(self) -> list[dict[str, Any]]:
         """Make the model, and return its groups of parameters for Adam."""
 
     @abstractmethod
