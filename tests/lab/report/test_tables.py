@@ -139,6 +139,29 @@ def test_formats(directory, tmp_path, monkeypatch, capsys, name, start):
     assert f"written to {written.name}" in capsys.readouterr().out
 
 
+def test_the_ending_of_a_report_tells_its_format(directory, tmp_path):
+    Report((directory,), tmp_path / "a.MD").run(Console(quiet=True))
+    assert (tmp_path / "a.MD").read_text().startswith("**vae")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "message"),
+    [
+        ("config.json", None, r"ends in one of \.html, \.md, \.csv, \.tex, got '.*config.json'"),
+        ("a.md", "html", r"a report as html ends in \.html, got '.*a\.md'"),
+        ("a", "csv", r"a report as csv ends in \.csv"),
+    ],
+)
+def test_a_report_does_not_replace_a_file_of_another_kind(tmp_path, name, wanted, message):
+    folder = tmp_path / "run"
+    write_run(folder)
+    (folder / "a.md").write_text("mine")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match=message):
+        Report((folder,), folder / name, wanted).run(Console(quiet=True))
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_the_list_of_runs_has_their_minutes(tmp_path):
     write_run(tmp_path / "run", (-1.0, -2.0))
     path = tmp_path / "run" / "result.json"

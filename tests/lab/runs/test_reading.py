@@ -175,8 +175,8 @@ def test_names_are_drawn_as_they_are_written(tmp_path):
         assert f"<!-- vae, {name}" in drawn
     for name in (*NAMES[:3], LONG[:40], r"\ud800", r"\x1b]0;owned\x07", r"a\nb"):
         assert f"<!-- carms-s, {name}" in drawn
-    for out in ("html", "csv", "markdown", "latex"):
-        Report((tmp_path / "runs",), tmp_path / out, format=out).run(PlainConsole(quiet=True))
+    for out in ("a.html", "a.csv", "a.md", "a.tex"):
+        Report((tmp_path / "runs",), tmp_path / out).run(PlainConsole(quiet=True))
         assert (tmp_path / out).read_text("utf-8")
 
 

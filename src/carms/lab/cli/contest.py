@@ -145,8 +145,6 @@ def report_contest(console: Console, folder: Path, out: Path, kind: str, command
     """Write the page of the contest; as Markdown, with its picture in a file beside it."""
     if kind not in ("html", "markdown"):
         raise ValueError(f"the contest is reported as html or markdown, got {kind!r}")
-    if kind == "markdown" and out.suffix.lower() == ".png":
-        raise ValueError(f"the picture is written beside the page as .png, got {out} for the page")
     contest = read_contest(folder)
     picture = draw_contest(contest.begun, contest.standings)
     out.parent.mkdir(parents=True, exist_ok=True)

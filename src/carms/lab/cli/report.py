@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Report"]
 
-SUFFIXES = {"html": "html", "markdown": "md", "csv": "csv", "latex": "tex"}
+ENDINGS = {"html": ".html", "markdown": ".md", "csv": ".csv", "latex": ".tex"}
 # The number of problems that the console shows; the page has all of them.
 SHOWN = 10
 
@@ -27,15 +27,18 @@ class Report:
     Attributes:
         directories: directories of runs, or directories with runs anywhere below them; or the one
             directory of the contest
-        out: file to write (default: report.html, or .md, .csv or .tex); the contest as markdown
-            also writes its picture, to the same name with the ending .png
+        out: file to write, with the ending of its format: .html, .md, .csv or .tex (default:
+            report.html, or the ending of --format); the contest as markdown also writes its
+            picture, to the same name with the ending .png
         format: one of html (a page for a browser), markdown, csv and latex (the tables alone);
-            the contest as html or markdown
+            the contest as html or markdown (default: by the ending of --out)
     """
 
     directories: RunPaths
     out: Annotated[Path | None, explained] = None
-    format: Annotated[Literal["html", "markdown", "csv", "latex"], named("FORMAT")] = "html"
+    format: Annotated[
+        Literal["html", "markdown", "csv", "latex"] | None, named("FORMAT"), explained
+    ] = None
 
     def run(self, console: Console) -> None:
         """Gather the runs, write the file, and print what was left out."""
@@ -45,20 +48,21 @@ class Report:
             from carms.lab.runs.gather import gather
             from carms.lab.runs.writing import check_writable, write_atomically
 
-        out = self.out or Path(f"report.{SUFFIXES[self.format]}")
+        out = self.out or Path("report" + ENDINGS[self.format or "html"])
         check_writable(out)
+        name = _format_of(out, self.format)
         contests = [each for each in self.directories if is_contest(each)]
         if contests:
             if len(self.directories) > 1:
                 raise ValueError(f"{contests[0]} is a contest: report it by itself")
-            self._report_contest(console, out)
+            self._report_contest(console, out, name)
             return
         gathered = gather(self.directories)
-        if self.format == "html":
+        if name == "html":
             words = ["carms", "report", *map(str, self.directories), "--out", str(out)]
             text = make_page(gathered, shlex.join(words))
         else:
-            text = _tables(gathered, self.format)
+            text = _tables(gathered, name)
         out.parent.mkdir(parents=True, exist_ok=True)
         # A name of a file may hold bytes that are no text.
         write_atomically(out, text.encode("utf-8", "backslashreplace"))
@@ -70,17 +74,28 @@ class Report:
         console.print(f"{counted(len(gathered.runs), 'run')}, {finished:,} finished")
         console.print(f"written to {out}", markup=False, highlight=False)
 
-    def _report_contest(self, console: Console, out: Path) -> None:
+    def _report_contest(self, console: Console, out: Path, name: str) -> None:
         from carms.lab.cli.contest import report_contest
         from carms.lab.runs.gather import find_runs
 
         (folder,) = self.directories
-        words = ["carms", "report", str(folder), "--format", self.format, "--out", str(out)]
-        report_contest(console, folder, out, self.format, shlex.join(words))
+        words = ["carms", "report", str(folder), "--format", name, "--out", str(out)]
+        report_contest(console, folder, out, name, shlex.join(words))
         runs, _ = find_runs([folder])
         if runs:
             beside = f"{counted(len(runs), 'run')} beside the contest in {folder}"
             console.print(f"{beside}: left out, give their own directories", highlight=False)
+
+
+def _format_of(out: Path, wanted: str | None) -> str:
+    """The format of a file by its ending. Any other file that lies there is none of ours."""
+    formats = {ending: name for name, ending in ENDINGS.items()}
+    name = formats.get(out.suffix.lower())
+    if wanted and name != wanted:
+        raise ValueError(f"a report as {wanted} ends in {ENDINGS[wanted]}, got {str(out)!r}")
+    if name is None:
+        raise ValueError(f"a report ends in one of {', '.join(formats)}, got {str(out)!r}")
+    return name
 
 
 def _tables(gathered: "Gathered", name: str) -> str:
