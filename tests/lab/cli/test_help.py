@@ -103,7 +103,11 @@ def test_overview_lists_every_command(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["swep"], "unknown command 'swep'; did you mean sweep?"), (["x"], "'carms --help' lists")],
+    [
+        (["swep"], "unknown command 'swep'; did you mean sweep?"),
+        (["x"], "'carms --help' lists"),
+        (["compare"], "carms.compare is for Python, and 'carms --help' lists the commands"),
+    ],
 )
 def test_unknown_commands_are_refused(capsys, arguments, message):
     with pytest.raises(SystemExit) as ended:

@@ -58,6 +58,13 @@ def test_a_resumed_run_does_not_count_its_old_steps_in_the_rate(clock):
         assert task.speed == pytest.approx(10)
 
 
+def test_a_resumed_run_says_so(clock):
+    file = console(terminal=False)
+    with RunProgress(file, SETTINGS) as told:
+        told.on_step(1500, None)
+    assert shown(file).splitlines()[0] == "resumed at step 1,500"
+
+
 def test_a_file_has_plain_lines_now_and_then(clock):
     file = console(terminal=False)
     with RunProgress(file, SETTINGS) as told:
@@ -68,6 +75,7 @@ def test_a_file_has_plain_lines_now_and_then(clock):
         told.on_metrics(LINE)
         told.on_part(50, 100)
     lines = shown(file).splitlines()
+    assert not any("resumed" in line for line in lines)
     assert [line.split()[1] for line in lines] == ["0", "429", "858", "1,000"]
     assert lines[-1].endswith("objective    -1.250  variance 0.5  2.00 ms a step")
     assert all(line.isprintable() for line in lines)

@@ -100,7 +100,7 @@ def test_the_first_estimator_may_have_no_variance(tmp_path, monkeypatch):
     ("names", "flags", "message"),
     [
         (("loorf",), {"samples": 0}, "samples must be at least 1, got 0"),
-        (("loorf",), {"repetitions": 19}, "20 repetitions at least"),
+        (("loorf",), {"repetitions": 19}, "repetitions must be at least 20, got 19"),
         (("loorf", "loorf"), {}, "give each estimator once, got loorf, loorf"),
     ],
 )

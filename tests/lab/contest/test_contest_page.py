@@ -11,6 +11,7 @@ from small_contest import SCORES, TASK, TIMES, made_up_results, made_up_times, o
 from written_runs import write_run
 
 from carms.lab.cli import contest as command
+from carms.lab.cli.plot import Plot
 from carms.lab.cli.report import Report
 from carms.lab.cli.sweep import Sweep
 from carms.lab.contest import contest, picture, running
@@ -39,7 +40,8 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     assert "times of all entries" not in again
     assert read_times(out, TASK) == times
     dry = output(Sweep("contest/made-up", out, dry_run=True))
-    assert re.search(r"lost +0 runs", dry)
+    assert dry.splitlines()[0] == "made-up: 42 of 42 runs are there"
+    assert "lost" not in dry
 
     page = tmp_path / "page.md"
     output(Report((out,), page, "markdown"))
@@ -53,6 +55,9 @@ def test_from_the_sweep_to_the_page(made_up_tasks, tmp_path):
     assert f"- {machine}: times of steps of made-up\n" in text
     assert "- made-up:" not in text.partition("## What is missing")[2].partition("##")[0]
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+    with pytest.raises(ValueError, match=f"{out} is a contest: carms report draws it"):
+        output(Plot((out,), tmp_path / "curves.png"))
 
     html = tmp_path / "page.html"
     output(Report((out,), html))

@@ -71,10 +71,12 @@ def _files(task: Task) -> list[tuple[Path, str]]:
 
 def _estimate(console: Console, task: Task, results: dict[Run, Result]) -> float:
     """Tell how long the runs of each entry take, and give the seconds of those that are left."""
+    expected = expected_runs(task, results)
+    if len(results) == sum(expected.values()):
+        return 0.0
     torch.set_num_threads(1)
     left = 0.0
     table = Table.grid("entry", "forecast", padding=(0, 2))
-    expected = expected_runs(task, results)
     with progress_bars(console, transient=True) as bars:
         for entry in bars.track(task.entries(), description=f"Timing {task.name}"):
             if entry.reason:

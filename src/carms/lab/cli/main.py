@@ -126,6 +126,8 @@ def _print_overview() -> None:
 def _refuse(name: str) -> NoReturn:
     near = get_close_matches(name, COMMANDS, n=1)
     hint = f"did you mean {near[0]}?" if near else "'carms --help' lists the commands"
+    if name in carms.__all__:
+        hint = f"carms.{name} is for Python, and 'carms --help' lists the commands"
     print(f"carms: unknown command {printable(repr(name))}; {hint}", file=sys.stderr)
     sys.exit(2)
 

@@ -78,6 +78,8 @@ class RunProgress:
 
     def on_step(self, step: int, objective: float | None) -> None:
         """Take note of a step, and of the mean objective of the latest ones, if there are any."""
+        if step and objective is None:
+            self._console.print(f"resumed at step {step:,}", highlight=False)
         now = time.monotonic()
         if now < self._due:
             return

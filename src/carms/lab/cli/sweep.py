@@ -69,7 +69,8 @@ class Sweep:
         jobs = [Job(one, out / run_name(one)) for one in read_grid(self.grid)]
         left = [job for job in jobs if reached(job.path, job.settings).state != "finished"]
         finished = len(jobs) - len(left)
-        console.print(f"{counted(len(jobs), 'run')} under {out}, {finished} finished")
+        under = f" under {out}" if self.out else ""
+        console.print(f"{counted(len(jobs), 'run')}{under}, {finished} finished")
         seconds = _time_left(console, left)
         if self.dry_run:
             for job in jobs:

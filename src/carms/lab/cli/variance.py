@@ -51,10 +51,12 @@ class Variance:
 
     def run(self, console: Console) -> None:
         """Measure, print a table, and write it beside the run."""
-        if self.repetitions < 20 or self.images < 1 or not self.estimators:
-            raise ValueError("it takes an estimator, an image and 20 repetitions at least")
-        if self.samples is not None and self.samples < 1:
-            raise ValueError(f"samples must be at least 1, got {self.samples}")
+        for name, least in {"samples": 1, "repetitions": 20, "images": 1}.items():
+            given = getattr(self, name)
+            if given is not None and given < least:
+                raise ValueError(f"{name} must be at least {least}, got {given}")
+        if not self.estimators:
+            raise ValueError("estimators must be one name or more, got none")
         if len(set(self.estimators)) < len(self.estimators):
             raise ValueError(f"give each estimator once, got {', '.join(self.estimators)}")
         import torch

@@ -72,11 +72,18 @@ def read_grid(source: str) -> list[Settings]:
     if len(text) > BYTES:
         raise ValueError(f"{source} is too large for a grid: it has more than {BYTES:,} bytes")
     try:
-        return expand(tomllib.loads(text.decode()))
+        return expand(_parsed(text))
     except RecursionError as error:
         raise ValueError(f"{source}: its values are nested too deeply") from error
-    except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.decode())
+    except ValueError as error:
+        raise ValueError(f"it is not valid TOML: {error}") from error
 
 
 def expand(grid: dict[str, Any]) -> list[Settings]:
