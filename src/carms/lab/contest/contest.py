@@ -8,8 +8,8 @@ from carms.lab.contest.machine import noted_limits, noted_machines
 from carms.lab.contest.plan import missing_runs, planned_results
 from carms.lab.contest.results import Result, Run, are_results, read_results, results_path
 from carms.lab.contest.standings import Standing, make_standings
-from carms.lab.contest.tables import summary_sheet, task_sheets
-from carms.lab.contest.task import Entry, Task
+from carms.lab.contest.tables import summary_sheet, task_sheets, winners_sheet
+from carms.lab.contest.task import Task
 from carms.lab.contest.tasks import TASKS
 from carms.lab.contest.times import Times, read_times
 from carms.lab.report.sheets import Sheet
@@ -44,23 +44,9 @@ class Contest:
         """Whether the times of all entries were measured."""
         return task.name in self.times and self.times[task.name].covers(task)
 
-    def winners(self) -> list[str]:
-        """What is better than the reference, in a line for each task."""
-        lines = []
-        for task in self.begun:
-            standings = self.standings[task.name]
-            if all(each.at_steps.rank is None for each in standings):
-                lines.append(f"{task.name}, reference {task.reference}: too few seeds yet")
-                continue
-            time = _named([each.entry for each in standings if each.at_time.wins])
-            if all(each.at_time.rank is None for each in standings):
-                time = "not known, as there are no times"
-            steps = _named([each.entry for each in standings if each.at_steps.wins])
-            lines.append(
-                f"{task.name}, reference {task.reference}: at equal time {time}; at equal steps "
-                f"{steps}"
-            )
-        return lines
+    def winners(self) -> Sheet:
+        """What is better than the reference of each task."""
+        return winners_sheet(self.begun, self.standings)
 
     def summaries(self) -> list[Sheet]:
         """Tables over the tasks with categories, at equal time and at equal steps, if anything is
@@ -132,13 +118,6 @@ class Contest:
             if others := self.left_out[name]:
                 lines.append(f"{name}: {others} runs of other estimators, rates or seeds, left out")
         return lines
-
-
-def _named(entries: Sequence[Entry]) -> str:
-    """Names of unbiased entries, and then of biased ones."""
-    unbiased = ", ".join(entry.name for entry in entries if entry.unbiased) or "none"
-    biased = ", ".join(entry.name for entry in entries if not entry.unbiased)
-    return f"{unbiased} (biased: {biased})" if biased else unbiased
 
 
 def is_contest(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from string import Template
 
 import carms
 from carms.lab.contest.contest import Contest
-from carms.lab.contest.rules import HOURS, PICTURE, RULES
+from carms.lab.contest.rules import HOURS, KEY, PICTURE, RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.assets import read_asset, script_policy
 from carms.lab.report.sheets import to_html
@@ -36,10 +36,10 @@ def to_page(contest: Contest, picture: bytes, command: str) -> str:
         policy=f"'{script_policy(script)}'",
         style=read_asset("report.css"),
         links=" ".join(f'<a href="#{task.name}">{task.name}</a>' for task in contest.begun),
-        winners=_list("h2", "Better than the reference", contest.winners()),
-        summaries="".join(map(to_html, contest.summaries())),
+        summaries="".join(map(to_html, [contest.winners(), *contest.summaries()])),
         picture=b64encode(picture).decode(),
         caption=escape(PICTURE),
+        key=escape(KEY),
         tasks="".join(_section(contest, task) for task in contest.begun),
         lists="".join(_list("h2", title, lines) for title, lines in lists.items()),
         version=escape(carms.__version__),

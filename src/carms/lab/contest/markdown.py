@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from carms.lab.contest.contest import Contest
-from carms.lab.contest.rules import HOURS, PICTURE, RULES
+from carms.lab.contest.rules import HOURS, KEY, PICTURE, RULES
 from carms.lab.contest.task import Task
 from carms.lab.report.sheets import escape_markdown, to_markdown
 
@@ -28,14 +28,12 @@ def to_page(contest: Contest, picture: str, command: str) -> str:
         "most samples that a budget of evaluations of `f` for a step allows, and compared with the "
         "reference at equal time and at equal steps. One that needs more evaluations than the "
         "budget is compared at equal time only.\n",
-        "Better than the reference:\n",
-        _listed(contest.winners()),
-        # Without a line between them the code would be a part of the list.
+        to_markdown(contest.winners()),
         "The commands that made this page:\n",
         f"    {shlex.join(['carms', 'sweep', 'contest', '--out', str(contest.folder)])}\n"
         f"    {command}\n",
         *map(to_markdown, contest.summaries()),
-        f"![{PICTURE}]({address})\n" if picture else "",
+        f"![{PICTURE}]({address})\n\n{KEY}\n" if picture else "",
         *[_section(contest, task) for task in contest.begun],
         "## What is missing\n",
         _listed(contest.missing()),

@@ -4,10 +4,16 @@ from carms.lab.contest.entries import OVERDRAFT
 from carms.lab.contest.statistics import LEAST_SEEDS, LEVEL
 from carms.lab.contest.times import PARTS, STEPS
 
-__all__ = ["HOURS", "PICTURE", "RULES"]
+__all__ = ["HOURS", "KEY", "PICTURE", "RULES"]
 
-PICTURE = "Score against processor time, a panel for each task; biased estimators are dashed"
+PICTURE = "Score against processor time, a panel for each task"
 """What the picture shows."""
+
+KEY = (
+    "In colour: the reference and the best at equal time. Grey: all others. Biased estimators are "
+    "dashed, if they are in colour. The dotted line is equal time."
+)
+"""How the picture is read."""
 
 HOURS = "Hours are those of training steps alone; judgements come on top."
 """What the hours are."""

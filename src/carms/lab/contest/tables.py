@@ -12,12 +12,13 @@ from carms.lab.contest.task import Entry, Task
 from carms.lab.contest.times import Pace
 from carms.lab.report.sheets import Field, Sheet, number_field
 
-__all__ = ["summary_sheet", "task_sheets"]
+__all__ = ["summary_sheet", "task_sheets", "winners_sheet"]
 
 _NOTHING = Field("-")
 # Headings of the fields of `_name`.
 _NAME = ("estimator", "bias")
 Moment = Literal["at_steps", "at_time"]
+_TITLES: dict[Moment, str] = {"at_time": "equal time", "at_steps": "equal steps"}
 
 
 def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
@@ -51,6 +52,30 @@ def task_sheets(task: Task, standings: Sequence[Standing]) -> list[Sheet]:
     ]
 
 
+def winners_sheet(tasks: Sequence[Task], standings: Mapping[str, Sequence[Standing]]) -> Sheet:
+    """What is better than the reference of each task, unbiased and biased."""
+    rows = []
+    for task in tasks:
+        own = standings[task.name]
+        kinds = [(moment, unbiased) for moment in _TITLES for unbiased in (True, False)]
+        named = [Field(_winners(own, moment, unbiased)) for moment, unbiased in kinds]
+        rows.append([Field(task.name), Field(task.title), Field(task.reference), *named])
+    headings = ["task", "what is learned", "reference"]
+    for title in _TITLES.values():
+        headings += [f"{title}: unbiased", f"{title}: biased"]
+    return Sheet("Better than the reference", headings, rows)
+
+
+def _winners(standings: Sequence[Standing], moment: Moment, unbiased: bool) -> str:
+    if all(each.at_steps.rank is None for each in standings):
+        return "too few seeds yet"
+    places: dict[Entry, Place] = {each.entry: getattr(each, moment) for each in standings}
+    if all(place.rank is None for place in places.values()):
+        return "no times yet"
+    better = [entry for entry, place in places.items() if place.wins]
+    return ", ".join(entry.name for entry in better if entry.unbiased == unbiased) or "none"
+
+
 def summary_sheet(
     tasks: Sequence[Task], standings: Mapping[str, Sequence[Standing]], moment: Moment
 ) -> Sheet:
@@ -74,10 +99,9 @@ def summary_sheet(
         ]
         ranks = [_rank(found[task.name]) if task.name in found else _NOTHING for task in compared]
         rows.append([*_name(entries[name]), *counts, *ranks])
-    titles = {"at_steps": "equal steps", "at_time": "equal time"}
     headings = [*_NAME, "better", "not distinguishable", "worse", "no score"]
     headings += [f"rank: {task.name}" for task in compared]
-    return Sheet(f"All tasks with categorical variables at {titles[moment]}", headings, rows)
+    return Sheet(f"All tasks with categorical variables at {_TITLES[moment]}", headings, rows)
 
 
 def _verdicts(places: Mapping[str, Place]) -> Counter[str]:
