@@ -99,6 +99,14 @@ def test_drift_of_other_shapes(shape):
         drift(torch.rand(2, 3, 4), torch.rand(shape))
 
 
+def test_tensors_of_other_devices():
+    with pytest.raises(ValueError, match=r"reported must be on cpu, as probability is, got meta"):
+        drift(torch.rand(2, 3, 4), torch.rand(2, 3, 4, device="meta"))
+    tokens = torch.zeros(2, 3, 4, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"below must be on cpu, as tokens are, got meta"):
+        ratios(tokens, torch.rand(2, 3, 4, device="meta"), torch.rand(2, 3, 4))
+
+
 def test_a_guard_against_other_weights():
     listed = MODELS["table"]()
     group = draw(listed, 50, 4)

@@ -13,7 +13,7 @@ from carms.core.checks.tensors import (
     check_device,
     check_float_dtype,
     check_floats,
-    check_place,
+    check_same_device,
     check_shape,
 )
 from carms.core.dtypes import computing_dtype, precise_dtype
@@ -116,7 +116,7 @@ class Copula(ABC):
         """
         first = check_floats("a", _as_tensor(a, b))
         second = check_floats("b", _as_tensor(b, a))
-        check_place("b", second, "a is", first)
+        check_same_device("b", second, "a is", first)
         check_broadcast("a", first, "b", second)
         return self.cdf_unchecked(first, second)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Independent, OneHotCategorical
 from torch.distributions.utils import clamp_probs, probs_to_logits
 
-from carms.core.checks.tensors import check_floats, check_place, holds
+from carms.core.checks.tensors import check_floats, check_same_device, holds
 from carms.core.dtypes import computing_dtype
 from carms.core.groups import join, split
 from carms.core.one_hot import one_hot
@@ -117,7 +117,7 @@ def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
             f"{' and '.join(map(str, batches))}"
         )
     for group in groups:
-        check_place("each group", group.logits, "the first is", groups[0].logits)
+        check_same_device("each group", group.logits, "the first is", groups[0].logits)
     return Variables(join([group.logits for group in groups]), groups=groups)
 
 

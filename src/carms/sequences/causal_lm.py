@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from carms.core.checks.tensors import check_function, check_mask, check_place
+from carms.core.checks.tensors import check_function, check_mask, check_same_device
 
 __all__ = ["causal_lm"]
 
@@ -158,7 +158,7 @@ def _check_prompts(attention_mask: Tensor | None, tokens: Tensor) -> None:
     """Raise unless the mask has a row for each prompt in the first call of a step."""
     if attention_mask is None:
         return
-    check_place("attention_mask", attention_mask, "the prompts are", tokens)
+    check_same_device("attention_mask", attention_mask, "the prompts are", tokens)
     rows, length = tokens.shape
     prompts, given = attention_mask.shape
     fits = given == length and not rows % prompts

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carms.core.checks.tensors import check_floats, check_place, holds
+from carms.core.checks.tensors import check_floats, check_same_device, holds
 from carms.core.dtypes import precise_dtype
 from carms.core.surrogate import first_derivative_only, tied, zeros_with_gradient_of
 from carms.sequences.circular_ratio import circular_ratio, prefix_ratios
@@ -153,7 +153,7 @@ class _Computed(NamedTuple):
                 f"mask, [P, N, length] = {list(rewards.shape)}, True for the tokens that count; "
                 f"got {got}"
             )
-        check_place("mask", mask, "rewards are", rewards)
+        check_same_device("mask", mask, "rewards are", rewards)
         return mask.bool()
 
     def ratio(self) -> Tensor:
@@ -228,7 +228,7 @@ def _check_numbers(
             f"{name} must be one number per {unit}, {layout} = {shape}, got shape "
             f"{list(given.shape)}{hint}"
         )
-    check_place(name, given, "the rollouts are", like)
+    check_same_device(name, given, "the rollouts are", like)
     if holds(lambda: not given.isfinite().all()):
         bad = int((~given.isfinite()).sum())
         raise ValueError(f"{bad} of {given.numel()} {name} are NaN or infinite")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from carms.core.checks.options import real_number
-from carms.core.checks.tensors import check_floats, check_integers
+from carms.core.checks.tensors import check_floats, check_integers, check_same_device
 from carms.core.dtypes import precise_dtype
 from carms.core.pairs import take_pairs
 from carms.sequences.circular_ratio import circular_ratio
@@ -62,6 +62,7 @@ def places(
             f"logits must be [*tokens.shape, vocabulary], got {list(logits.shape)} for tokens of "
             f"shape {list(tokens.shape)}"
         )
+    check_same_device("tokens", tokens, "the logits are", logits)
     if ((tokens < 0) | (tokens >= logits.shape[-1])).any():
         raise ValueError(
             f"tokens must be from 0 to {logits.shape[-1] - 1}, got {int(tokens.min())} to "
@@ -161,7 +162,7 @@ def drift(probability: Tensor, reported: Tensor, mask: Tensor | None = None) -> 
         tensor([[0.0100]], dtype=torch.float64)
     """
     check_floats("probability", probability, "[P, N, length]")
-    _check_alike(probability, reported=reported, mask=mask)
+    _check_alike("probability is", probability, reported=reported, mask=mask)
     own = probability.to(precise_dtype(probability.device))
     moved = (own - reported.to(own.dtype)).abs()
     if mask is not None:
@@ -178,20 +179,22 @@ def _check_shapes(tokens: Tensor, **given: Tensor | None) -> None:
             "tokens must be [P, N, length], at least 2 rollouts of each prompt, got shape "
             f"{list(tokens.shape)}"
         )
-    _check_alike(tokens, **given)
+    _check_alike("tokens are", tokens, **given)
 
 
-def _check_alike(tokens: Tensor, **given: Tensor | None) -> None:
+def _check_alike(what: str, like: Tensor, **given: Tensor | None) -> None:
+    """Raise unless each tensor that is not None has the shape and the device of another."""
     for name, values in given.items():
         if values is None:
             continue
         if not isinstance(values, Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(values).__name__}")
-        if values.shape != tokens.shape:
+        if values.shape != like.shape:
             raise ValueError(
-                f"{name} must be one per token, [P, N, length] = {list(tokens.shape)}, got shape "
+                f"{name} must be one per token, [P, N, length] = {list(like.shape)}, got shape "
                 f"{list(values.shape)}"
             )
+        check_same_device(name, values, what, like)
 
 
 def _check_probabilities(below: Tensor, own: Tensor, upto: Tensor) -> None:

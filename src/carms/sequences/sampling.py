@@ -13,7 +13,7 @@ from carms.core.checks.tensors import (
     check_function,
     check_integers,
     check_memory,
-    check_place,
+    check_same_device,
 )
 from carms.core.dtypes import precise_dtype
 from carms.core.random import uniform
@@ -195,7 +195,7 @@ def _check_logits(logits: object, tokens: Tensor) -> Tensor:
     if not isinstance(logits, Tensor):
         raise TypeError(f"step must return a tensor of logits, got {type(logits).__name__}")
     check_floats("the logits of step", logits)
-    check_place("the logits of step", logits, "the prompts are", tokens)
+    check_same_device("the logits of step", logits, "the prompts are", tokens)
     if logits.ndim != 2 or logits.shape[0] != rows or not logits.shape[1]:
         raise ValueError(
             "step must return the logits of the next token of every row, [rows, vocabulary] with "

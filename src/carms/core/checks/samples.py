@@ -6,7 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carms.core.checks.tensors import check_floats, check_integers, check_mask, check_place, holds
+from carms.core.checks.tensors import (
+    check_floats,
+    check_integers,
+    check_mask,
+    check_same_device,
+    holds,
+)
 from carms.core.dtypes import computing_dtype
 
 __all__ = [
@@ -50,7 +56,7 @@ def check_categories(indices: object, probs: Tensor) -> Tensor:
             f"indices must be [N, *batch] = [{wanted}] for probs of shape {list(probs.shape)}, "
             f"got shape {list(indices.shape)}"
         )
-    check_place("indices", indices, "probs are", probs)
+    check_same_device("indices", indices, "probs are", probs)
     if holds(lambda: ((indices < 0) | (indices >= categories)).any()):
         raise ValueError(
             f"indices must be from 0 to {categories - 1}, one of the {categories} categories, got "
@@ -76,7 +82,7 @@ def check_terms(terms: object, logits: Tensor) -> Tensor:
         )
     check_mask("terms", terms)
     variables = logits.shape[-2]
-    check_place("terms", terms, "the logits are", logits)
+    check_same_device("terms", terms, "the logits are", logits)
     if terms.ndim != 2 or terms.shape[1] != variables:
         raise ValueError(
             f"terms must be [K, D]: a row for each term, a column for each of the D = {variables} "
@@ -172,7 +178,7 @@ def check_values(
     if values.dtype in (torch.bool, torch.int64):
         raise TypeError(f"the values of f must be floating point, got {values.dtype}; use .float()")
     check_floats("the values of f", values)
-    check_place("the values of f", values, "z is", indices)
+    check_same_device("the values of f", values, "z is", indices)
     if values.shape != expected:
         each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = _how_to_shape(values.shape, samples, expected, variables and terms is None)

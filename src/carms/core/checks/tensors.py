@@ -21,7 +21,7 @@ __all__ = [
     "check_integers",
     "check_mask",
     "check_memory",
-    "check_place",
+    "check_same_device",
     "check_shape",
     "holds",
 ]
@@ -122,7 +122,7 @@ def check_float_dtype(dtype: Any) -> torch.dtype:
     return cast(torch.dtype, dtype)
 
 
-def check_place(name: str, value: Tensor, other: str, like: Tensor) -> None:
+def check_same_device(name: str, value: Tensor, other: str, like: Tensor) -> None:
     """Raise unless a tensor is on the device of another."""
     if value.device != like.device:
         raise ValueError(f"{name} must be on {like.device}, as {other}, got {value.device}")
