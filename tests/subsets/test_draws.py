@@ -48,7 +48,7 @@ def test_pairs_against_a_million_draws(monkeypatch, picks, samples):
     made = subsets.make("carms", 3, samples=samples, ordered=True, epsilon=0.1)
     draw = made.sample(listed.logits.expand(groups, 4), generator())
     first, second = listed.index(draw.items[0]), listed.index(draw.items[1])
-    ratio = pair_ratio(draw.memory)[:, 0, 1]
+    ratio = pair_ratio(draw.memory.rollouts)[:, 0, 1]
     table = torch.zeros(len(listed.items), len(listed.items)).double()
     table[first, second] = listed.probs[first] * listed.probs[second] / ratio
     counts = torch.zeros_like(table).view(-1)

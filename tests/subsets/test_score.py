@@ -4,7 +4,7 @@ import pytest
 import torch
 from listed import Rankings, normal
 
-from carms.subsets.listed import every, log_probs
+from carms.subsets.enumeration import every, log_probs
 from carms.subsets.score import log_prob, outside, score
 
 CASES = [(5, 1, 1.0), (5, 2, 1.0), (6, 3, 3.0), (6, 4, 6.0), (6, 5, 2.0), (5, 5, 1.0)]

@@ -151,7 +151,7 @@ def test_rankings_come_in_order(name):
     logits = torch.tensor([0.0, 300.0, 200.0, 100.0], requires_grad=True)
     draw = subsets.sample(logits, 3, ordered=True, estimator=name)
     assert torch.equal(draw.z, draw.items)
-    likeliest = draw.items[0] if name != "exact" else draw.items[draw.memory.argmax()]
+    likeliest = draw.items[0] if name != "exact" else draw.items[draw.memory.probs.argmax()]
     assert likeliest.tolist() == [1, 2, 3]
     subsets.surrogate(draw, draw.items[:, 0].float()).backward()
     assert logits.grad.abs().max() < 1e-6

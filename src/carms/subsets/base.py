@@ -25,7 +25,7 @@ from carms.core.variables import probabilities
 from carms.sampling.gumbel import exponentials, perturbed
 from carms.subsets.score import score
 
-__all__ = ["Draw", "ScoreFunction", "SubsetEstimator", "indicator", "race"]
+__all__ = ["Draw", "ScoreFunction", "SubsetEstimator", "Weighting", "indicator", "race"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +153,18 @@ class SubsetEstimator(torch.nn.Module, ABC):
         return described(self._title(), shown_options(self, "size", "samples"))
 
 
+class Weighting(ABC):
+    """What a draw of a ``ScoreFunction`` remembers: how its samples are weighted."""
+
+    @abstractmethod
+    def weights(self, fz: Tensor) -> Tensor:
+        """Weights ``[N, *batch]`` of the scores, from values of ``f`` of the same shape."""
+
+    def value(self, fz: Tensor) -> Tensor:
+        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
+        return fz.mean(0)
+
+
 class ScoreFunction(SubsetEstimator):
     """Estimators ``sum_n w_n d log p(S_n) / d logits`` whose weights ``w`` are made of ``f``.
 
@@ -166,27 +178,20 @@ class ScoreFunction(SubsetEstimator):
             return Draw(self, logits, *self._draw(wide, generator))
 
     def _surrogate(self, draw: Draw, fz: Tensor) -> Tensor:
-        value = self.value(draw, fz)
+        weighting: Weighting = draw.memory
+        value = weighting.value(fz)
         if not differentiated(draw.logits):
             return value
         with plain_numerics(fz):
             wide = draw.logits.detach().to(precise_dtype(fz.device))
             scores = score(wide, draw.drawn, self.ordered)
-            weights = self.weights(draw, fz.detach().to(wide.dtype))
+            weights = weighting.weights(fz.detach().to(wide.dtype))
             gradient = (weights.unsqueeze(-1) * scores).sum(0)
         return put_gradient(value, draw.logits.unsqueeze(-2), gradient.unsqueeze(-2))
 
     @abstractmethod
-    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
-        """Items ``[N, *batch, k]`` and what to remember, from logits in float32 or more."""
-
-    @abstractmethod
-    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        """Weights ``[N, *batch]`` of the derivatives."""
-
-    def value(self, draw: Draw, fz: Tensor) -> Tensor:
-        """The estimate ``[*batch]`` of the expectation, whose graph leads to the other tensors."""
-        return fz.mean(0)
+    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Weighting]:
+        """Items ``[N, *batch, k]`` and their weighting, from logits in float32 or more."""
 
 
 def indicator(items: Tensor, logits: Tensor) -> Tensor:

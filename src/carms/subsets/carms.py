@@ -1,7 +1,6 @@
 """Negatively correlated draws, corrected pair by pair."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,8 +9,10 @@ from carms.core.checks.options import probability
 from carms.core.transforms import no_transforms
 from carms.estimators.carms import CarmsS
 from carms.sequences import Rollouts, advantages, rollouts
-from carms.subsets.base import Draw, race
-from carms.subsets.listed import ByCategories, count
+from carms.subsets.base import Weighting, race
+from carms.subsets.by_categories import ByCategories
+from carms.subsets.enumeration import count
+from carms.subsets.loorf import LeaveOneOut
 
 __all__ = ["Carms", "default_epsilon"]
 
@@ -55,13 +56,15 @@ class Carms(ByCategories):
             probability("epsilon", epsilon)
         self.epsilon = epsilon
 
-    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Any]:
+    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Weighting]:
         if not self.ordered and count(logits.shape[-1], self.size, False) <= MOST_LISTED:
             return super()._draw(logits, generator)
         if not logits.numel():  # there are no rollouts of an empty batch
-            return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
+            items = race(logits.expand(self.samples, *logits.shape), self.size, generator)
+            return items, LeaveOneOut()
         with no_transforms():
-            return self._picks(logits, generator)
+            items, picks = self._picks(logits, generator)
+            return items, Picked(picks)
 
     def _over_categories(self, total: int) -> CarmsS:
         return CarmsS(self.samples, epsilon=self._epsilon(total))
@@ -90,16 +93,16 @@ class Carms(ByCategories):
         drawn = picked.unflatten(0, (-1, self.samples)).movedim(1, 0)
         return drawn.reshape(self.samples, *batch, self.size), group
 
-    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        if draw.memory is None:
-            return fz
-        if not isinstance(draw.memory, Rollouts):
-            return super().weights(draw, fz)
-        found = advantages(fz.reshape(self.samples, -1).T, draw.memory) / self.samples
-        return found.T.reshape(fz.shape)
 
-    def value(self, draw: Draw, fz: Tensor) -> Tensor:
-        return fz.mean(0)
+@dataclass(frozen=True)
+class Picked(Weighting):
+    """Weighs coupled sequences of picks by the advantages of rollouts."""
+
+    rollouts: Rollouts
+
+    def weights(self, fz: Tensor) -> Tensor:
+        found = advantages(fz.reshape(len(fz), -1).T, self.rollouts) / len(fz)
+        return found.T.reshape(fz.shape)
 
 
 def default_epsilon(samples: int, total: int) -> float:

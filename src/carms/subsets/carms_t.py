@@ -134,7 +134,7 @@ class CarmsT(SubsetEstimator):
         count, exchanges = self.base.samples, self.neighbours
         reach = inside.sum(-1, keepdim=True)
         scores = inside - reach * share
-        weights = self.base.weights(base, values[:count])
+        weights = base.memory.weights(values[:count])
         pairs = (weights.unsqueeze(-1) * scores).sum(0)
         base_slopes = slopes[:count]
         trapezoid = inside * (base_slopes - (share * base_slopes).sum(-1, keepdim=True))

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from carms.core.means import less_mean
-from carms.subsets.base import Draw, ScoreFunction, race
+from carms.subsets.base import ScoreFunction, Weighting, race
 
-__all__ = ["Loorf"]
+__all__ = ["LeaveOneOut", "Loorf"]
 
 
 class Loorf(ScoreFunction):
@@ -31,8 +31,13 @@ class Loorf(ScoreFunction):
 
     name = "loorf"
 
-    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, None]:
-        return race(logits.expand(self.samples, *logits.shape), self.size, generator), None
+    def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Weighting]:
+        items = race(logits.expand(self.samples, *logits.shape), self.size, generator)
+        return items, LeaveOneOut()
 
-    def weights(self, draw: Draw, fz: Tensor) -> Tensor:
-        return less_mean(fz) / (self.samples - 1)
+
+class LeaveOneOut(Weighting):
+    """Compares each of several independent draws with the mean of the others."""
+
+    def weights(self, fz: Tensor) -> Tensor:
+        return less_mean(fz) / (len(fz) - 1)

@@ -6,9 +6,10 @@ from carms.core.checks.options import check_known, unknown_name
 from carms.subsets.base import SubsetEstimator
 from carms.subsets.carms import Carms
 from carms.subsets.carms_t import CarmsT
-from carms.subsets.listed import Exact, Unord
+from carms.subsets.exact import Exact
 from carms.subsets.loorf import Loorf
 from carms.subsets.relaxed import Relaxed, StraightThrough
+from carms.subsets.unord import Unord
 
 __all__ = ["available", "make"]
 
