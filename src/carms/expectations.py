@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from carms.core.variables import Distribution
-from carms.estimators import Estimator, Name, make
+from carms.estimators import Estimator, Name
 from carms.estimators.base import Objective
+from carms.estimators.registry import resolve
 
-__all__ = ["expectation", "resolve"]
+__all__ = ["expectation"]
 
 
 def expectation(
@@ -72,21 +73,3 @@ def expectation(
     """
     made = resolve(estimator, samples, options)
     return made.expectation(f, logits, generator, one_hot=one_hot, terms=terms)
-
-
-def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, Any]) -> Estimator:
-    """Make the estimator that a user means by a name with options, or take the object."""
-    if samples is not None:
-        options = {"samples": samples, **options}
-    if isinstance(estimator, Estimator):
-        if options:
-            raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
-        return estimator
-    made = make(estimator, **options)
-    if made.stateful:
-        train = ", train its parameters()" if made.learned else ""
-        raise ValueError(
-            f"{made} learns from call to call: make it once with "
-            f"carms.make({estimator!r}, ...){train} and pass the object"
-        )
-    return made.eval()  # what it learns would be lost after this call

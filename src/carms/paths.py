@@ -22,7 +22,7 @@ from carms.core.surrogate import (
 from carms.core.variables import Distribution, Variables, probabilities
 from carms.estimators import Estimator, Name, available, find
 from carms.estimators.base import Draw
-from carms.expectations import resolve
+from carms.estimators.registry import resolve
 from carms.sampling.independent import independent_samples
 
 __all__ = ["Paths"]

@@ -11,7 +11,7 @@ from carms.core.checks.options import check_known, unknown_name, whole_number
 from carms.estimators.base import Estimator
 from carms.estimators.names import Name
 
-__all__ = ["available", "find", "make", "register"]
+__all__ = ["available", "find", "make", "register", "resolve"]
 
 _CLASSES: dict[str, type[Estimator]] = {}
 _ALIASES: dict[str, str] = {}
@@ -83,6 +83,24 @@ def make(name: Name | str, **options: Any) -> Estimator:
     if "samples" in options:
         options["samples"] = whole_number("samples", options["samples"])
     return kind(**options)
+
+
+def resolve(estimator: str | Estimator, samples: int | None, options: dict[str, Any]) -> Estimator:
+    """The estimator of one call: made of a name and options, or the object that the user made."""
+    if samples is not None:
+        options = {"samples": samples, **options}
+    if isinstance(estimator, Estimator):
+        if options:
+            raise TypeError(f"{estimator} is made already; give {', '.join(options)} to carms.make")
+        return estimator
+    made = make(estimator, **options)
+    if made.stateful:
+        train = ", train its parameters()" if made.learned else ""
+        raise ValueError(
+            f"{made} learns from call to call: make it once with "
+            f"carms.make({estimator!r}, ...){train} and pass the object"
+        )
+    return made.eval()  # what it learns would be lost after this call
 
 
 def _unknown(name: str) -> ValueError:
