@@ -13,13 +13,14 @@ from carms.core.checks.samples import check_unchanged, check_values
 from carms.core.derivatives import differentiated
 from carms.core.dtypes import computing_dtype, plain_numerics
 from carms.core.means import less_mean
+from carms.core.probabilities import probabilities
 from carms.core.surrogate import (
     first_derivative_only,
     put_scores,
     tied,
     with_gradient_of,
 )
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators import Estimator, Name, available, find
 from carms.estimators.base import Draw
 from carms.estimators.registry import resolve

@@ -1,24 +1,24 @@
 """The variables of a user, given as logits, a distribution, or a tuple of these."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Independent, OneHotCategorical
-from torch.distributions.utils import clamp_probs, probs_to_logits
 
-from carms.core.checks.tensors import check_floats, check_same_device, holds
-from carms.core.dtypes import computing_dtype
+from carms.core.checks.tensors import check_floats, check_same_device
+from carms.core.distributions import (
+    Group,
+    bernoulli_logits,
+    categorical_logits,
+    inside_independent,
+)
 from carms.core.groups import join, split
 from carms.core.one_hot import one_hot
-from carms.core.softmax import softmax
 
-__all__ = ["Distribution", "Variables", "probabilities"]
+__all__ = ["Distribution", "Variables"]
 
-# Quoted, because only type checkers can subscript `Independent`.
-Group: TypeAlias = "Tensor | Categorical | OneHotCategorical | Bernoulli | Independent[Any]"
 Distribution: TypeAlias = "Group | tuple[Group, ...]"
 
 
@@ -76,13 +76,13 @@ class Variables:
         if isinstance(given, tuple):
             return _side_by_side(tuple(map(Variables.of, given)))
         if isinstance(given, Independent):
-            return Variables.of(_inside_independent(given))
+            return Variables.of(inside_independent(given))
         if isinstance(given, Bernoulli):
-            return Variables(_bernoulli_logits(given), binary=True)
+            return Variables(bernoulli_logits(given), binary=True)
         if isinstance(given, Categorical):
-            logits = _categorical_logits(given)
+            logits = categorical_logits(given)
         elif isinstance(given, OneHotCategorical):
-            logits = _categorical_logits(given._categorical)
+            logits = categorical_logits(given._categorical)
         elif isinstance(given, Tensor):
             logits = check_floats("logits", given)
         else:
@@ -119,70 +119,3 @@ def _side_by_side(groups: tuple[Variables, ...]) -> Variables:
     for group in groups:
         check_same_device("each group", group.logits, "the first is", groups[0].logits)
     return Variables(join([group.logits for group in groups]), groups=groups)
-
-
-def _inside_independent(given: "Independent[Any]") -> Group:
-    """The distribution inside, whose last batch dimension is that of the D variables."""
-    nested = isinstance(given.base_dist, Independent)
-    if given.reinterpreted_batch_ndims != 1 or nested:
-        got = f"reinterpreted_batch_ndims={given.reinterpreted_batch_ndims}"
-        raise ValueError(
-            "an Independent must have one dimension of variables, as in "
-            "Independent(Categorical(logits=[*batch, D, C]), 1), got "
-            f"{'an Independent inside an Independent' if nested else got}"
-        )
-    inside: Group = given.base_dist
-    return inside
-
-
-def _categorical_logits(given: Categorical) -> Tensor:
-    """The logits, without the clamp of torch where they come from probabilities."""
-    return _log(given.probs) if _made_of_probs(given) else given.logits
-
-
-def _bernoulli_logits(given: Bernoulli) -> Tensor:
-    """``[*batch, D, 2]``: logits of zero and one."""
-    if _made_of_probs(given):
-        zero, one = _log(1 - given.probs), _log(given.probs)
-    else:
-        zero, one = torch.zeros_like(given.logits), given.logits
-    if one.ndim < 1:
-        raise ValueError("a Bernoulli must have shape [*batch, D], got a scalar")
-    return torch.stack((zero, one), -1)
-
-
-def _made_of_probs(given: Categorical | Bernoulli) -> bool:
-    """Whether probabilities were given: torch derives logits from them, clamped, and keeps both."""
-    check_floats("the parameter of the distribution", given._param)
-    probs = vars(given).get("probs")
-    if probs is None or given._param is probs:
-        return probs is not None
-    # Where torch knows both, `expand` takes the logits for what was given.
-    binary = isinstance(given, Bernoulli)
-    return holds(
-        lambda: (
-            bool((clamp_probs(probs) != probs).any())
-            and torch.equal(probs_to_logits(probs, binary), given.logits)
-        )
-    )
-
-
-def _log(probs: Tensor) -> Tensor:
-    """``log(probs)`` whose gradient at zero is zero rather than NaN."""
-    possible = probs > 0
-    return torch.where(possible, torch.where(possible, probs, 1).log(), -torch.inf)
-
-
-def probabilities(logits: Tensor) -> Tensor:
-    """``softmax(logits)`` outside the graph, or an error that names the bad logits."""
-    probs = softmax(logits.detach().to(computing_dtype(logits.dtype)))
-    # One NaN or +inf, or nothing but -inf, makes every probability of a row NaN.
-    if holds(lambda: math.isnan(probs.sum())):
-        row = logits.detach()[probs[..., 0].isnan()][0]
-        what = (
-            "NaN" if row.isnan().any() else "+inf" if row.isposinf().any() else "nothing but -inf"
-        )
-        raise ValueError(
-            f"logits must be finite, or -inf for categories that are never drawn; got {what}"
-        )
-    return probs

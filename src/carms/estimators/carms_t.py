@@ -9,9 +9,10 @@ from carms.core.checks.options import whole_number
 from carms.core.checks.tensors import check_function
 from carms.core.dtypes import plain_numerics, without_autocast
 from carms.core.one_hot import one_hot as as_one_hot
+from carms.core.probabilities import probabilities
 from carms.core.surrogate import first_derivative_only, put_gradient, tied
 from carms.core.transforms import no_transforms, wants_gradient
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.couplings import InverseCDF
 from carms.estimators.base import Draw, Estimator, Objective, evaluate
 from carms.estimators.families.cross_fit import Past

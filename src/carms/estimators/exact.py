@@ -8,7 +8,8 @@ from torch import Tensor
 
 from carms.core.checks.tensors import check_generator, check_memory, holds
 from carms.core.dtypes import computing_dtype
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.probabilities import probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.registry import register
 

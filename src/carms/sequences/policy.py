@@ -6,7 +6,7 @@ from torch import Tensor
 
 from carms.core.checks.options import positive_number, probability, whole_number
 from carms.core.dtypes import computing_dtype
-from carms.core.variables import probabilities
+from carms.core.probabilities import probabilities
 
 __all__ = ["Policy"]
 

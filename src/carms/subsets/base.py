@@ -19,9 +19,9 @@ from carms.core.checks.samples import (
 from carms.core.checks.tensors import check_floats, check_function, holds
 from carms.core.derivatives import differentiated
 from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
+from carms.core.probabilities import probabilities
 from carms.core.shown import described, shown_options
 from carms.core.surrogate import put_gradient
-from carms.core.variables import probabilities
 from carms.sampling.gumbel import exponentials, perturbed
 from carms.subsets.score import score
 

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from carms.core.derivatives import differentiated
 from carms.core.dtypes import plain_numerics
+from carms.core.probabilities import probabilities
 from carms.core.products import exact_product
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw, Estimator
 
 __all__ = ["Drawing", "own_values"]

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from carms.core.dtypes import plain_numerics
 from carms.core.one_hot import one_hot
+from carms.core.probabilities import probabilities
 from carms.core.transforms import no_transforms, wants_gradient
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw, Estimator
 from carms.sampling.independent import independent_samples
 

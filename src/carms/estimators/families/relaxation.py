@@ -8,8 +8,9 @@ from torch import Tensor
 from carms.core.checks.tensors import holds
 from carms.core.dtypes import without_autocast
 from carms.core.one_hot import one_hot
+from carms.core.probabilities import probabilities
 from carms.core.surrogate import first_derivative_only
-from carms.core.variables import Distribution, Variables, probabilities
+from carms.core.variables import Distribution, Variables
 from carms.estimators.base import Draw, Estimator
 from carms.estimators.families.slopes import check_dependence
 

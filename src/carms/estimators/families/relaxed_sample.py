@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from carms.core.dtypes import computing_dtype, without_autocast
+from carms.core.probabilities import probabilities
 from carms.core.softmax import log_softmax, softmax
-from carms.core.variables import Variables, probabilities
+from carms.core.variables import Variables
 from carms.estimators.families.leaves import leaf
 from carms.sampling.gumbel import exponentials, perturbed, perturbed_given
 

@@ -5,8 +5,8 @@ from abc import abstractmethod
 from torch import Tensor
 
 from carms.core.dtypes import computing_dtype, plain_numerics
+from carms.core.probabilities import probabilities
 from carms.core.surrogate import put_scores
-from carms.core.variables import probabilities
 from carms.estimators.base import Draw
 from carms.estimators.families.drawing import Drawing, own_values
 
