@@ -1,21 +1,16 @@
-"""Measure bias, variance and time of estimators on one problem."""
+"""``carms.compare``: bias, variance and time of estimators on one problem."""
 
 # Annotations stay text, so that `help` shows `Name` and not all names.
 from __future__ import annotations
 
-import statistics
-import time
-
 import torch
 from torch import Tensor
 
-from carms.comparison.entries import Contestant, Entries, contestants
+from carms.comparison.entries import Entries, contestants
 from carms.comparison.problem import Problem
-from carms.comparison.table import Comparison, Measurement
-from carms.comparison.training import train_parameters
+from carms.comparison.run import Run
+from carms.comparison.table import Comparison
 from carms.core.checks.options import check_flag, whole_number
-from carms.core.distinct import distinct
-from carms.core.dtypes import precise_dtype
 from carms.core.variables import Distribution
 from carms.estimators import find
 from carms.estimators.base import Estimator, Objective
@@ -85,11 +80,15 @@ def compare(
             shape = list(problem.logits.shape)
             raise ValueError(f"there is nothing to compare in logits of shape {shape}")
         entries = _usual(problem, samples) if estimators is None else estimators
-        runs = [_Run(problem, each, generator, train) for each in contestants(entries, samples)]
+        runs = [Run(problem, each, generator, train) for each in contestants(entries, samples)]
         truth = problem.exact_gradient() if bias else None
+        counted_calls = min(_COUNTED_CALLS, replicates // 2)
         for turn in range(replicates):
             for run in runs:
-                run.repeat(counted=turn < min(_COUNTED_CALLS, replicates // 2))
+                if turn < counted_calls:
+                    run.counted_call()
+                else:
+                    run.timed_call()
     rows = tuple(run.measurement(truth) for run in runs)
     return Comparison(rows, replicates, problem.random)
 
@@ -108,68 +107,3 @@ def _usual(problem: Problem, samples: int | None) -> list[str]:
 
 def _can_draw(kind: type[Estimator], samples: int) -> bool:
     return samples >= kind.least_samples and not (kind.paired and samples % 2)
-
-
-class _Run:
-    """One estimator on one problem, with running moments of its gradients."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        contestant: Contestant,
-        generator: torch.Generator | None,
-        train: int,
-    ) -> None:
-        self.problem, self.generator = problem, generator
-        self.label, self.estimator, given = contestant
-        self.trained: int | None = None
-        if self.estimator.learned:
-            self.trained = 0 if given else train
-        if self.trained:
-            train_parameters(self.estimator, problem, self.trained, generator)
-        # As in a call by name, which learns nothing. What is useless before it has learned, and has
-        # no parameters to train, learns while it is measured.
-        if not given and (self.estimator.learned or not self.estimator.stateful):
-            self.estimator.eval()
-        self.count, self.times = 0, list[float]()
-        self.examples = self.distinct = 0
-        precise = precise_dtype(problem.logits.device)
-        self.mean = self.square = torch.zeros((), dtype=precise, device=problem.logits.device)
-
-    def repeat(self, counted: bool) -> None:
-        start = _now(self.mean.device)
-        gradient = self.problem.gradient(
-            self.estimator, self.generator, self._counting if counted else None
-        )
-        if not counted:
-            self.times.append(_now(self.mean.device) - start)
-        # Welford's update: stable however many replicates there are.
-        self.count += 1
-        step = gradient.to(self.mean.dtype) - self.mean
-        self.mean = self.mean + step / self.count
-        self.square = self.square + step * (gradient - self.mean)
-
-    def measurement(self, truth: Tensor | None) -> Measurement:
-        variance = float(self.square.sum()) / (self.count - 1)
-        return Measurement(
-            estimator=self.label,
-            samples=self.estimator.samples,
-            bias=None if truth is None else float((self.mean - truth).norm()),
-            standard_error=(variance / self.count) ** 0.5,
-            variance=variance,
-            evaluations=self.distinct / self.examples,
-            milliseconds=statistics.median(self.times) * 1e3,
-            trained=self.trained,
-        )
-
-    def _counting(self, *seen: Tensor) -> Tensor:
-        _, place = distinct(self.problem.as_indices(*seen))
-        self.examples += place[0].numel()
-        self.distinct += int((place.amax(0) + 1).sum())
-        return self.problem.f(*seen)
-
-
-def _now(device: torch.device) -> float:
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
-    return time.perf_counter()
