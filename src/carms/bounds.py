@@ -46,7 +46,7 @@ def importance_bound(
         one_hot: False to give ``log_weight`` indices ``[N, *batch, D]`` instead.
 
     Returns:
-        ``[*batch]``.
+        The estimate ``[*batch]``, ready for ``backward()``.
 
     References:
         - Mnih and Rezende (2016) [mnih2016]

@@ -84,7 +84,8 @@ class Paths:
         Args:
             logits: ``[*batch, D, C]``, shared by all paths, or ``[N, *batch, D, C]``, one set for
                 each path. Those of the first layer are shared, and fix the batch. D and C may
-                differ between layers. Or a Categorical, OneHotCategorical or Bernoulli.
+                differ between layers. Or a Categorical, OneHotCategorical or Bernoulli, or a tuple
+                of groups.
             one_hot: False to return indices ``[N, *batch, D]``.
 
         Returns:

@@ -33,6 +33,10 @@ def test_bad_probabilities(kind, probs, message):
             coupling.pair_ratio(probs, torch.zeros(3, *probs.shape[:-1], dtype=torch.int64))
 
 
+def test_one_order_is_that_from_the_largest_on():
+    assert InverseCDF(Dirichlet(4), "one").orderings == "largest-first"
+
+
 def test_a_coupling_needs_a_copula():
     for make in (InverseCDF, GumbelMax):
         with pytest.raises(TypeError, match=r"must be a Copula .*got 'circular'"):

@@ -113,6 +113,9 @@ class Copula(ABC):
         Args:
             a: a number, or a tensor of floats; what is below 0 or above 1 counts as 0 or 1.
             b: the same, of a shape that broadcasts with that of ``a``.
+
+        Returns:
+            In the higher precision of the two, where a number has double precision.
         """
         first = check_floats("a", _as_tensor(a, b))
         second = check_floats("b", _as_tensor(b, a))

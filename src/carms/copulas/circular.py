@@ -17,6 +17,9 @@ class Circular(Copula):
     ``N/(N-1) min(1, N delta, N (1 - delta))``. It vanishes only at distance zero, so every two
     categories can be drawn together whatever their order.
 
+    Args:
+        samples: number of uniforms in a draw N, at least 2.
+
     Examples:
         >>> u = Circular(samples=8).sample((1000,), torch.Generator().manual_seed(0))
         >>> bool(((u > 0) & (u < 1)).all())

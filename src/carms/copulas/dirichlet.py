@@ -34,7 +34,7 @@ class Dirichlet(Copula):
     is why ``InverseCDF`` mixes orderings of the categories.
 
     Args:
-        samples: uniforms per draw. With two, the draw is ``(u, 1 - u)``.
+        samples: number of uniforms in a draw N, at least 2. With two, the draw is ``(u, 1 - u)``.
         reflected: use ``1 - u``; the hole is then where both are close to one.
 
     References:

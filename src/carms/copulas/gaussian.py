@@ -23,6 +23,9 @@ class Gaussian(Copula):
     The CDF of two of them is Plackett's integral over the correlation, evaluated by 20
     Gauss-Legendre nodes to rounding. With two samples the draw is ``(u, 1 - u)``.
 
+    Args:
+        samples: number of uniforms in a draw N, at least 2.
+
     Examples:
         >>> copula = Gaussian(samples=4)
         >>> half = torch.tensor(0.5, dtype=torch.float64)

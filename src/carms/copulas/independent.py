@@ -14,6 +14,9 @@ __all__ = ["Independent"]
 class Independent(Copula):
     """Independent uniforms.
 
+    Args:
+        samples: number of uniforms in a draw, at least 2.
+
     Examples:
         >>> copula = Independent(samples=3)
         >>> copula.sample((5,)).shape

@@ -34,6 +34,9 @@ class Stratified(Copula):
     Two samples never share a stratum, so a single ordering of the categories loses the pairs that
     do: ``InverseCDF`` mixes orderings. ``Circular`` has no such holes.
 
+    Args:
+        samples: number of uniforms in a draw N, at least 2.
+
     Examples:
         >>> u = Stratified(samples=4).sample((2,))
         >>> (u * 4).long().sort(-1).values

@@ -1,4 +1,4 @@
-"""A memo of tensors that depend on a few integers alone."""
+"""A memo of results that depend on a few hashable arguments alone."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator

@@ -71,7 +71,7 @@ class Coupling(ABC):
         return self._draw(probs, generator).indices
 
     def pmf(self, probs: Tensor) -> Tensor:
-        """The joint table ``[*batch, C, C]`` of any two samples of one draw."""
+        """The joint table ``[*batch, C, C]`` of any two samples of a draw, in double precision."""
         probs = check_probs(probs)
         p = normalised(probs)
         check_memory("joint tables", (*p.shape, p.shape[-1]), 4 * p.itemsize, p.device)
@@ -97,8 +97,8 @@ class Coupling(ABC):
                 drawn, and refused.
 
         Returns:
-            ``[N (N - 1) / 2, *batch]`` in the precision of ``probs``, pairs in the order of
-            ``torch.triu_indices(N, N, 1)``.
+            ``[N (N - 1) / 2, *batch]`` in the precision of ``probs``, but at least single; pairs in
+            the order of ``torch.triu_indices(N, N, 1)``.
         """
         probs = check_probs(probs)
         indices = check_categories(indices, probs)

@@ -29,6 +29,10 @@ class GumbelMax(Coupling):
     times of two races (``docs/mathematics/gumbel.md``), with a relative error below 1e-7 in double
     precision and 1e-5 in single.
 
+    Args:
+        copula: the source of correlated uniforms.
+        epsilon: probability of an independent draw; see ``Coupling``.
+
     Examples:
         >>> from carms.copulas import Dirichlet
         >>> coupling = GumbelMax(Dirichlet(samples=3))
@@ -58,6 +62,10 @@ class BiasedGumbelMax(GumbelMax):
     The joint probability of a drawn pair is estimated by its frequency among the drawn samples
     themselves and ``extra`` further draws. Its reciprocal is not the reciprocal of the truth. That
     is what ``draw`` gives; ``pmf`` and ``pair_ratio`` are those of the exact table.
+
+    Args:
+        copula: the source of correlated uniforms.
+        extra: number of further draws for the table, at most 65,536.
 
     Examples:
         >>> from carms.copulas import Dirichlet

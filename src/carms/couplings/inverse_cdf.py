@@ -12,7 +12,7 @@ from carms.couplings.orders import Averaged, AveragedByOrder, GivenOrder, Larges
 
 __all__ = ["InverseCDF", "Orderings"]
 
-Orderings = Literal["auto", "all", "largest-first", "given"] | int
+Orderings = Literal["auto", "all", "largest-first", "one", "given"] | int
 
 # Up to this number of categories, a few orders are best averaged over at once.
 _FEW = 32
@@ -27,8 +27,9 @@ class InverseCDF(Coupling):
     Args:
         copula: the source of correlated uniforms.
         orderings: ``"all"``: the paper's ``C (C - 1) / 2`` orders, enough for every copula here.
-            ``"largest-first"``: cyclic, from the most probable category on; enough for Dirichlet as
-            long as ``C <= 2^(N-1)``. A number M: the given order and M - 1 fixed shuffles.
+            ``"largest-first"``, or ``"one"`` for short: cyclic, from the most probable category on;
+            enough for Dirichlet as long as ``C <= 2^(N-1)``. A number M: the given order and M - 1
+            fixed shuffles.
             ``"given"``: the order as it is. ``"auto"``: ``"given"`` if the copula has no hole, else
             ``"all"``.
         epsilon: probability of an independent draw; see ``Coupling``.

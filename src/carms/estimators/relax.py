@@ -29,8 +29,8 @@ class Relax(ControlVariate):
     Args:
         samples: number of samples, at least 1.
         temperature: initial temperature of the relaxation.
-        network: maps ``[N, *batch, D C]``, in the precision of the logits, to ``[N, *batch, 1]``;
-            by default one hidden layer.
+        network: maps ``[N, *batch, D C]``, in the precision of the logits, but at least single, to
+            ``[N, *batch, 1]``; by default one hidden layer.
         hidden: number of units of the default network.
         features: number ``D C`` of inputs of the default network, whose parameters then have their
             shapes at once, as optimisers and ``DistributedDataParallel`` need them. By default

@@ -29,7 +29,8 @@ class Memory(NamedTuple):
 
     Attributes:
         probs: ``[*batch, D, C]``.
-        past: ``[2, 2]``, the sum of the moments of past calls; empty where there is a batch.
+        past: ``[2, 2]``, the sum of the moments of past calls, zeros if there were too few of them;
+            empty if there is a batch.
     """
 
     probs: Tensor

@@ -53,7 +53,7 @@ def advantages(rewards: Tensor, rollouts: Rollouts | Tensor, mask: Tensor | None
             others that count come after them.
 
     Returns:
-        The shape of the rewards; zero after the end of a rollout.
+        Advantages in the shape of the rewards; zero for tokens that do not count.
 
     Examples:
         >>> from carms.sequences import rollouts

@@ -27,7 +27,8 @@ class Memory(NamedTuple):
         base: the draw of the base samples.
         inside: ``[B, *batch, n]``, the scores of the members of each base sample, else zero.
         outside: ``[B, *batch, n]``, the probabilities of the next item.
-        past: ``[3, 3]``, the sum of the moments of past calls; empty where there is a batch.
+        past: ``[3, 3]``, the sum of the moments of past calls, zeros if there were too few of them;
+            empty if there is a batch.
     """
 
     base: Draw
@@ -60,7 +61,9 @@ class CarmsT(SubsetEstimator):
     Args:
         size: number of items to choose, k.
         samples: number of evaluations, at least 3, exchanges included.
-        neighbours: number of exchanges, at most half of ``samples``. Defaults to a quarter.
+        ordered: must be False, since ``f`` is differentiated with respect to the subset.
+        neighbours: number of exchanges K, from 1 to half of ``samples``. Defaults to a quarter of
+            ``samples``, at least 1.
 
     Examples:
         >>> def variance(kind):

@@ -41,7 +41,7 @@ def expectation(
         options: further options of the estimator.
 
     Returns:
-        ``[*batch]``.
+        The estimate ``[*batch]``, ready for ``backward()``.
 
     Examples:
         >>> logits = torch.zeros(10, requires_grad=True)

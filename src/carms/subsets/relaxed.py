@@ -73,7 +73,7 @@ class StraightThrough(Relaxed):
     Args:
         size: number of items to choose, k.
         samples: number of draws, at least 1.
-        ordered: must be False, since ``f`` sees soft subsets.
+        ordered: must be False, since ``f`` is differentiated with respect to the subset.
         temperature: of the relaxation that is differentiated.
 
     References:

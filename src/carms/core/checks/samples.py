@@ -127,9 +127,9 @@ def check_graph(maker: object, logits: Tensor, z: Tensor | None) -> None:
 
 
 def fingerprint(logits: Tensor) -> int | Tensor | None:
-    """What tells later whether a tensor was changed in place: how often torch counted that, or a
-    copy if it is a part of a larger tensor, whose changes torch counts together. None where
-    nothing can tell.
+    """A value that differs later if the tensor was changed in place: torch's count of such changes,
+    or, for a part of a larger tensor, whose changes torch counts together, a copy. None where
+    changes cannot be noticed.
     """
     if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(logits):
         return None

@@ -34,18 +34,18 @@ class Past(torch.nn.Module):
         self.register_buffer("total", torch.zeros(terms + 1, terms + 1))
         self.register_buffer("count", torch.zeros(()))
 
-    def recall(self, probs: Tensor) -> Tensor:
-        """Return the sum of the moments of past calls for ``probs [*batch, D, C]``: zeros if there
-        were too few calls, and an empty tensor if there is a batch.
+    def recall(self, examples: Tensor) -> Tensor:
+        """Return the sum of the moments of past calls for examples ``[*batch, D, C]``: zeros if
+        there were too few calls, and an empty tensor if there is a batch.
         """
-        if not _alone(probs):
-            return probs.new_zeros(0)
+        if not _alone(examples):
+            return examples.new_zeros(0)
         # Without a look at the count, on which a compiled graph must not depend.
-        return torch.where(self.count < _ENOUGH, 0, self.total).to(probs.device)
+        return torch.where(self.count < _ENOUGH, 0, self.total).to(examples.device)
 
-    def warn_if_blind(self, estimator: object, probs: Tensor) -> None:
-        """Warn where scales of ``probs [*batch, D, C]`` can be fitted neither now nor later."""
-        if self.training or not _alone(probs) or torch.compiler.is_compiling():
+    def warn_if_blind(self, estimator: object, examples: Tensor) -> None:
+        """Warn where scales of examples ``[*batch, D, C]`` can be fitted neither now nor later."""
+        if self.training or not _alone(examples) or torch.compiler.is_compiling():
             return
         if self.count < _ENOUGH:
             warn_user(
@@ -55,7 +55,7 @@ class Past(torch.nn.Module):
             )
 
     def add(self, own: Tensor) -> None:
-        """Add the ``moments`` of a call to those of past calls, in ``train()`` mode."""
+        """Add the ``moments`` of a single example to those of past calls, in ``train()`` mode."""
         if not _alone(own) or not self.training:
             return
         # Calls of any size count alike, and none overflows a buffer in half precision.

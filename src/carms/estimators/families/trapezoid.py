@@ -23,8 +23,8 @@ class Memory(NamedTuple):
         ratio: ``[B (B - 1) / 2, *batch, D]``, ``p_i p_j / P(i, j)`` of the pairs of base samples.
         weights: ``[B + K, *batch]`` of the evaluations in the value; they add up to one.
         reach: ``[K, *batch]``, the expected number of variables that a fresh draw would change.
-        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls; empty if there is
-            a batch, or if there were too few calls.
+        past: ``[1 + terms, 1 + terms]``, the sum of the moments of past calls, zeros if there were
+            too few of them; empty if there is a batch.
     """
 
     probs: Tensor
