@@ -21,8 +21,9 @@ def first_different(
     """Draw what ``stochastic_beam_search`` draws, faster where configurations hardly repeat.
 
     Independent samples, each drawn again until it differs from all places before it, are a draw
-    without replacement. All repeated places are drawn again at once. No sample is refused wrongly:
-    if the place that it equals is drawn again too, both equal a place still further ahead.
+    without replacement. All repeated places are drawn again at once. A sample that equals an
+    earlier place is rightly refused even if that place is drawn again, too: then the place equals
+    one before it, so that the value stays taken.
     """
     probs = log_probs.exp()
     found = independent_samples(probs, count, generator)

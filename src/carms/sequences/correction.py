@@ -110,13 +110,14 @@ class _Recorded(NamedTuple):
 
     @property
     def like(self) -> Tensor:
+        """A tensor ``[P, N, ...]`` on the device of the rollouts."""
         return self.rollouts.tokens
 
     def length(self, given: int) -> int:
         """How many tokens must have a reward, if ``given`` have one: all, or fewer if these reach
         to the end of the longest rollout, after which no step of an environment is taken.
         """
-        length = self.like.shape[2]
+        length = self.rollouts.tokens.shape[2]
         return given if given < length and int(self.rollouts.lengths.max()) <= given else length
 
     def counted(self, rewards: Tensor) -> Tensor:
@@ -138,8 +139,13 @@ class _Recorded(NamedTuple):
 class _Computed(NamedTuple):
     """Pair ratios of whole rollouts, and a mask of the tokens that count."""
 
-    like: Tensor
+    ratios: Tensor
     mask: Tensor | None
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor ``[P, N, ...]`` on the device of the rollouts."""
+        return self.ratios
 
     def length(self, given: int) -> int:
         return given
@@ -157,11 +163,11 @@ class _Computed(NamedTuple):
         return mask.bool()
 
     def ratio(self) -> Tensor:
-        return self.like
+        return self.ratios
 
     def prefix_ratios(self, length: int) -> Iterable[Tensor]:
         """Ratios of whole rollouts: these are unbiased too, and have more variance."""
-        return [self.like] * length
+        return [self.ratios] * length
 
 
 def _source(rollouts: Rollouts | Tensor, mask: Tensor | None) -> _Recorded | _Computed:

@@ -19,17 +19,17 @@ def with_log_probs(maker: SubsetEstimator, logits: Tensor) -> tuple[Tensor, Tens
     """All subsets or rankings ``[M, k]`` of an estimator, and their log probabilities
     ``[M, *batch]`` in double precision. There may be at most 65,536.
     """
-    items, total = logits.shape[-1], count(logits.shape[-1], maker.size, maker.ordered)
+    items, size, ordered = logits.shape[-1], maker.size, maker.ordered
+    total = count(items, size, ordered)
     if total > MAX_CONFIGURATIONS:
-        what = "rankings" if maker.ordered else "subsets"
-        there = f"{total:,}" if total < 1e12 else f"more than 10^{len(str(total)) - 1}"
+        what = "rankings" if ordered else "subsets"
+        number = f"{total:,}" if total < 1e12 else f"more than 10^{len(str(total)) - 1}"
         raise ValueError(
-            f"{maker} lists at most {MAX_CONFIGURATIONS:,} {what}, and there are {there} of "
-            f"{maker.size} of {items} items"
+            f"{maker} lists at most {MAX_CONFIGURATIONS:,} {what}, and there are {number} of "
+            f"{size} of {items} items"
         )
     wide = logits.to(precise_dtype(logits.device))
-    listed = every(items, maker.size, maker.ordered, logits.device)
-    return listed, log_probs(wide, maker.size, maker.ordered)
+    return every(items, size, ordered, logits.device), log_probs(wide, size, ordered)
 
 
 def count(items: int, size: int, ordered: bool) -> int:
@@ -58,7 +58,7 @@ def log_probs(logits: Tensor, size: int, ordered: bool) -> Tensor:
     # P(S) is the sum, over the item drawn last, of P(S without it) times the probability of that
     # pick. As long as the number of subsets grows with their size, this is faster than integrals.
     found = torch.zeros_like(logits[..., 0]).unsqueeze(0)
-    for members, parents, absent in _sizes(logits.shape[-1], size, logits.device):
+    for members, parents, absent in _tables_by_size(logits.shape[-1], size, logits.device):
         left = logits.movedim(-1, 0)[absent].logsumexp(1)
         before = found - left.masked_fill(left == -torch.inf, 0)
         found = (before[parents] + logits.movedim(-1, 0)[members]).logsumexp(1)
@@ -66,7 +66,9 @@ def log_probs(logits: Tensor, size: int, ordered: bool) -> Tensor:
 
 
 @constant
-def _sizes(items: int, size: int, device: torch.device) -> list[tuple[Tensor, Tensor, Tensor]]:
+def _tables_by_size(
+    items: int, size: int, device: torch.device
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Tables for subsets of 1 to ``size`` items: their members ``[M, k]``, which smaller subset is
     left without each member ``[M, k]``, and which items are absent from each smaller subset.
     """

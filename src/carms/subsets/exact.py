@@ -38,9 +38,9 @@ class Exact(ScoreFunction):
 
     def _draw(self, logits: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Weighting]:
         items, log_p = with_log_probs(self, logits)
-        everyone = torch.arange(len(items), device=items.device)
-        everyone = everyone.view(-1, *[1] * (logits.ndim - 1)).expand(log_p.shape)
-        possible = torch.where(log_p > -torch.inf, everyone, log_p.argmax(0))
+        number = torch.arange(len(items), device=items.device)
+        number = number.view(-1, *[1] * (logits.ndim - 1)).expand(log_p.shape)
+        possible = torch.where(log_p > -torch.inf, number, log_p.argmax(0))
         return items[possible], Enumerated(log_p.exp())
 
 

@@ -23,7 +23,7 @@ def slope(estimator: object, values: Tensor, of: Tensor, create_graph: bool = Fa
 
 
 def finite_slopes(estimator: object, slopes: Tensor, possible: Tensor | None = None) -> Tensor:
-    """The slopes, if all are finite but those of categories that are never drawn.
+    """The slopes; an error if one is NaN or infinite, except at categories that are never drawn.
 
     Args:
         estimator: named in the error.
