@@ -38,6 +38,15 @@ def test_half_precision_throughout(name, categories, dtype):
     assert gradient.abs().sum() > 0
 
 
+@pytest.mark.parametrize("estimator", ["exact", "indecater", "local-expectation"])
+def test_probabilities_of_many_categories_are_not_rounded_to_half_precision(estimator):
+    made = carms.make(estimator, samples=1)
+    value = made.expectation(
+        lambda indices: (3 + 0 * indices.sum(-1)).half(), torch.zeros(1, 40_000), one_hot=False
+    )
+    assert value.item() == 3
+
+
 def test_autocast_leaves_samples_and_gradients_alone(name, categories):
     logits = logits_of(50, 2, categories, dtype=torch.float32)
     expected = results(name, quadratic, logits)

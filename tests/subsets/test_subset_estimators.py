@@ -98,6 +98,13 @@ def test_exact_is_exact(size, ordered):
     torch.testing.assert_close(gradient, listed.gradient(truth), rtol=0, atol=1e-8)
 
 
+def test_exact_does_not_round_probabilities_to_half_precision():
+    constant = subsets.make("exact", 8).expectation(
+        lambda z: (3 + 0 * z.sum(-1)).half(), torch.zeros(18)
+    )
+    assert constant.item() == 3
+
+
 @pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "relaxed"])
 def test_f_sees_subsets_and_gradients_add_up_to_zero(name):
     source = normal(6, 6, seed=7)

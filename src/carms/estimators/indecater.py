@@ -78,7 +78,8 @@ class Indecater(Direct):
         if draw.drawn.shape[-1] == 0:
             return fz.mean(0)
         probs = draw.memory.probs
-        return (probs.to(fz.dtype) * self._table(draw, fz.unsqueeze(-1))).sum(-1).mean((0, -1))
+        table = self._table(draw, fz.unsqueeze(-1))
+        return (probs * table).sum(-1).mean((0, -1)).to(fz.dtype)
 
     def _table(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
         """Values ``[N, *batch, D, C]`` of ``f`` with one variable set to each category."""

@@ -62,4 +62,4 @@ class LocalExpectation(AllNeighbours):
         if z.shape[-1] == 0:
             return fz.mean(0)
         table = neighbour_table(fz.unsqueeze(-1), z, probs.shape[-1])
-        return (probs.to(fz.dtype) * table).sum(-1).mean((0, -1))
+        return (probs * table).sum(-1).mean((0, -1)).to(fz.dtype)

@@ -54,4 +54,4 @@ class Enumerated(Weighting):
         return self.probs * fz
 
     def value(self, fz: Tensor) -> Tensor:
-        return (self.probs.to(fz.dtype) * fz).sum(0)
+        return (self.probs * fz).sum(0).to(fz.dtype)
