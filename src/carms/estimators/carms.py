@@ -112,8 +112,8 @@ class CarmsI(Carms):
     """CARMS-I of the paper: inverse-CDF sampling over all orderings of the categories.
 
     The Dirichlet copula never draws two points near zero together. Averaged over orderings, every
-    pair of categories can be drawn all the same. Unbiased, for any ``f``, N evaluations, and a
-    table for each of ``C (C - 1) / 2`` orderings.
+    pair of categories can be drawn all the same. Unbiased, for any ``f``, N evaluations. Every pair
+    ratio is an average over ``C (C - 1) / 2`` orderings.
 
     Args:
         samples: number of samples, at least 2. Defaults to 8, or to ``copula.samples`` if a Copula

@@ -20,9 +20,11 @@ class CoupledRLOOTrainer(RLOOTrainer):  # type: ignore[misc]
 
     It takes the same arguments and has the same rewards, KL penalty and loss. Evaluation draws
     independently, as TRL does. It refuses what would bias the gradient or cannot be drawn:
-    ``use_vllm``, ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``generation_kwargs``,
-    ``normalize_advantages``, ``mask_truncated_completions``, images, and rewards of None. Further
-    iterations on the same completions (``num_iterations``) have the bias of TRL's clipping.
+    ``use_vllm``, ``use_transformers_continuous_batching``, ``top_k``, ``top_p``, ``min_p``,
+    ``repetition_penalty``, ``generation_kwargs``, ``normalize_advantages``,
+    ``mask_truncated_completions``, images, completions of a prompt from several processes, and
+    rewards of None. Further iterations on the same completions (``num_iterations``) have the bias
+    of TRL's clipping.
 
     Args:
         epsilon: probability that the completions of a prompt are independent after all. Defaults to
