@@ -13,6 +13,8 @@ def check_repeatable(tokens: Tensor, shares: Tensor) -> None:
     """Raise if rollouts of a prompt with the same tokens so far met different probabilities.
 
     They then own intervals of different partitions of [0, 1), for which the pair ratios are wrong.
+    What counts is how far an interval moves: the difference of two probabilities of a token, times
+    the probability of the tokens before it. Differences after many tokens pass.
 
     Args:
         tokens: ``[P, N, length]``.
