@@ -31,6 +31,13 @@ def by_name(logits: Tensor, name: str = "loorf") -> None:
         assert_type(value, Tensor)
 
 
+def orderings() -> None:
+    copula = carms.copulas.Dirichlet(4)
+    carms.couplings.InverseCDF(copula, "one")
+    carms.couplings.InverseCDF(copula, 4)
+    carms.couplings.InverseCDF(copula, "two")  # type: ignore[arg-type]
+
+
 def learning(logits: Tensor) -> None:
     estimator = assert_type(carms.make("rodeo", samples=4), carms.Estimator)
     optimiser = torch.optim.Adam(estimator.parameters(), lr=0.01)
