@@ -29,6 +29,18 @@ def test_arsm_evaluates_every_point_once():
         assert len(points.unique(dim=0)) == len(points) <= 3 * 16
 
 
+def test_arsm_adds_up_to_zero_beside_impossible_categories():
+    logits = torch.tensor([[0, 1, -torch.inf, -0.5], [0.3, -torch.inf, -torch.inf, 1]]).double()
+    exact = logits.clone().requires_grad_()
+    f = RandomTable(2, 4)
+    carms.expectation(f, exact, "exact").backward()
+    many = logits.expand(100_000, 2, 4).clone().requires_grad_()
+    carms.expectation(f, many, "arsm", 1, generator=generator()).sum().backward()
+    assert many.grad.sum(-1).abs().max() < 1e-12
+    error, spread = many.grad.mean(0) - exact.grad, many.grad.std(0) / len(many) ** 0.5
+    assert (error.abs() <= 4 * spread).all()
+
+
 @pytest.mark.parametrize("tree", ["balanced", "stick-breaking"])
 def test_disarm_tree_of_two_categories_is_disarm(tree):
     logits, f = logits_of(50, 3, 2), RandomTable(3, 2)

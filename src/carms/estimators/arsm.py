@@ -87,7 +87,10 @@ class Arsm(Direct):
         wide = precise_dtype(w.device)
         weights = (1 - categories * w).to(wide)
         gradient = torch.einsum("ncj...d,n...dj->...dc", values.to(wide), weights).to(fz.dtype)
-        # The gradient of a certain variable is zero: leave out the noise around it.
+        # The gradient of a certain variable, or of an impossible category, is zero: leave out the
+        # noise around it, so that the estimate still adds up to zero.
+        noise = gradient.masked_fill(possible, 0).sum(-1, keepdim=True)
+        gradient = gradient + noise / possible.sum(-1, keepdim=True).clamp_min(1)
         return gradient * possible / (categories * self.samples)
 
     def value(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
