@@ -98,6 +98,14 @@ def test_more_extra_draws_bring_the_biased_ratio_closer_to_the_true_one():
     assert errors[0] > 1.5 * errors[1] > 3 * errors[2]
 
 
+def test_what_has_no_table_is_refused_before_anything_is_drawn():
+    source = generator()
+    before = source.get_state()
+    with pytest.raises(ValueError, match="joint table of GumbelMax is known for"):
+        GumbelMax(Gaussian(3)).draw(torch.full((2, 3), 1 / 3), source)
+    assert torch.equal(source.get_state(), before)
+
+
 @pytest.mark.parametrize("copula", [Gaussian(3), Circular(3), Stratified(3), Dirichlet(3, True)])
 def test_gumbel_max_has_no_table_for_other_copulas(copula):
     with pytest.raises(

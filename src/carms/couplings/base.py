@@ -102,7 +102,7 @@ class Coupling(ABC):
         """
         probs = check_probs(probs)
         indices = check_categories(indices, probs)
-        self._check_reachable(probs.shape[-1])
+        self._check_ratios(probs.shape[-1])
         check_pairs(len(indices), probs.shape[:-1], probs.device)
         return self._ratio(self._from_indices(probs, indices), probs.dtype)
 
@@ -116,7 +116,7 @@ class Coupling(ABC):
         self, probs: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """``draw`` for probabilities that are known to be good."""
-        self._check_reachable(probs.shape[-1])
+        self._check_ratios(probs.shape[-1])
         check_pairs(self.samples, probs.shape[:-1], probs.device)
         drawn = self._draw(probs, generator)
         return drawn.indices, self._ratio(drawn, probs.dtype)
@@ -132,8 +132,10 @@ class Coupling(ABC):
     def _from_indices(self, probs: Tensor, indices: Tensor) -> Drawn:
         """Take the categories ``indices [K, *batch]`` as if they had been drawn."""
 
-    def _check_reachable(self, categories: int) -> None:  # noqa: B027
-        """Raise if some pair of categories can never be drawn: no ratio repairs that."""
+    def _check_ratios(self, categories: int) -> None:  # noqa: B027
+        """Raise if there are no ratios: if some pair of categories can never be drawn, or if the
+        joint table is not known.
+        """
 
     def _uniforms(
         self,

@@ -41,6 +41,9 @@ class GumbelMax(Coupling):
         tensor([0.2000, 0.3000, 0.5000], dtype=torch.float64)
     """
 
+    def _check_ratios(self, categories: int) -> None:
+        _power_of_pairs(self.copula)
+
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> Drawn:
         return self._from_indices(probs, self._winners(probs, generator))
 
@@ -79,11 +82,26 @@ class BiasedGumbelMax(GumbelMax):
         super().__init__(copula)
         self.extra = whole_number("extra", extra, least=0, most=_MOST_EXTRA)
 
+    def _check_ratios(self, categories: int) -> None:
+        pass  # frequencies stand for the table
+
     def _draw(self, probs: Tensor, generator: torch.Generator | None) -> Drawn:
         shape = (self.extra + 1, self.samples, *probs.shape[:-1])
         check_memory("draws for the table", shape, 8, probs.device)
         draws = [self._winners(probs, generator) for _ in range(self.extra + 1)]
         return _WithFrequencies(draws[0], probs, draws)
+
+
+def _power_of_pairs(copula: Copula) -> float:
+    """The ``pair_power`` of a copula, if the joint table is known for it."""
+    power = copula.pair_power
+    if power is None or (power != math.inf and power % 1):
+        raise ValueError(
+            "the joint table of GumbelMax is known for Independent, for Dirichlet without "
+            "reflection, for antithetic pairs and for others with a whole pair_power, not for "
+            f"{copula}"
+        )
+    return power
 
 
 @dataclass(frozen=True)
@@ -95,13 +113,7 @@ class _Raced(Drawn):
     probs: Tensor
 
     def lift(self) -> Tensor:
-        power = self.copula.pair_power
-        if power is None or (power != math.inf and power % 1):
-            raise ValueError(
-                "the joint table of GumbelMax is known for Independent, for Dirichlet without "
-                "reflection, for antithetic pairs and for others with a whole pair_power, not for "
-                f"{self.copula}"
-            )
+        power = _power_of_pairs(self.copula)
         if power == math.inf:
             first, _ = take_pairs(self.indices)
             return torch.ones_like(first, dtype=precise_dtype(first.device))

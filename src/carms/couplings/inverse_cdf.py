@@ -49,7 +49,7 @@ class InverseCDF(Coupling):
             orderings = "given" if copula.hole is None else "all"
         self.orderings = orderings
 
-    def _check_reachable(self, categories: int) -> None:
+    def _check_ratios(self, categories: int) -> None:
         hole = self.copula.hole
         if hole is None or self.epsilon > 0 or self.orderings == "all":
             return
