@@ -6,6 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from carms.core.memo import constant
 from carms.core.quadrature import gauss_laguerre, gauss_legendre
+from carms.couplings.permutations import make_orders
 
 
 @pytest.mark.parametrize("rule", [gauss_laguerre, gauss_legendre])
@@ -13,6 +14,13 @@ def test_rules_are_on_the_processor_whatever_the_default_device(rule):
     with torch.device("meta"):
         nodes, weights = rule(41)
     assert nodes.device == weights.device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("which", ["all", 4])
+def test_orders_are_on_their_device_whatever_the_default_device(which):
+    with torch.device("meta"):
+        orders = make_orders(41, which, torch.device("cpu"))
+    assert orders.sort(-1).values.equal(torch.arange(41).expand(orders.shape))
 
 
 def test_tensors_without_data_are_not_remembered():

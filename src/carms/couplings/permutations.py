@@ -14,6 +14,8 @@ __all__ = ["later_pairs", "make_orders", "pair_numbers", "prefixes"]
 
 # Largest number of entries in a set of orders: all of 322 categories, or 256 orders of 65,536.
 _MOST = 1 << 24
+# Where orders are made, whatever the default device: they are the same on every machine.
+_CPU = torch.device("cpu")
 
 
 @constant
@@ -82,19 +84,19 @@ def _of_the_paper(categories: int) -> Tensor:
     """For each pair ``i < j``, the cyclic order from ``i`` on, with ``j`` exchanged with whatever
     stands last: every pair is first and last once.
     """
-    first, last = torch.triu_indices(categories, categories, 1)
-    orders: Tensor = (first.unsqueeze(-1) + torch.arange(categories)) % categories
+    first, last = pair_index(categories, _CPU)
+    orders: Tensor = (first.unsqueeze(-1) + torch.arange(categories, device=_CPU)) % categories
     place = (last - first) % categories
-    orders[torch.arange(len(first)), place] = orders[:, -1].clone()
+    orders[torch.arange(len(first), device=_CPU), place] = orders[:, -1].clone()
     orders[:, -1] = last
     return orders
 
 
 def _mixed(categories: int, count: int) -> Tensor:
     """The given order, then fixed shuffles of it."""
-    place = torch.arange(categories)
+    place = torch.arange(categories, device=_CPU)
     prime = 2**31 - 1
-    keys = place + categories * torch.arange(count).unsqueeze(-1)
+    keys = place + categories * torch.arange(count, device=_CPU).unsqueeze(-1)
     # Squares modulo a prime look random, and are the same on every machine.
     for _ in range(2):
         keys = ((keys + 1) * 48_271 % prime).square() % prime

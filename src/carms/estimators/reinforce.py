@@ -7,7 +7,7 @@ from torch import Tensor
 
 from carms.core.backward import after_backward
 from carms.core.checks.options import real_number
-from carms.core.dtypes import computing_dtype, plain_numerics
+from carms.core.dtypes import computing_dtype, plain_numerics, precise_dtype
 from carms.estimators.base import Draw
 from carms.estimators.families.score_function import ScoreFunction
 from carms.estimators.registry import register
@@ -83,7 +83,8 @@ class Reinforce(ScoreFunction):
         if isinstance(self.baseline, str):
             baseline = self._total / self._weight.clamp_min(torch.finfo(self._weight.dtype).tiny)
         else:
-            baseline = torch.tensor(self.baseline or 0.0, dtype=torch.float64)
+            precise = precise_dtype(probs.device)
+            baseline = probs.new_full((), self.baseline or 0.0, dtype=precise)
         return independent_samples(probs, self.samples, generator), Memory(baseline)
 
     def weights(self, draw: Draw[Memory], fz: Tensor) -> Tensor:
