@@ -205,7 +205,7 @@ def test_a_log_weight_may_write_on_what_it_is_given():
     ("log_weight", "message"),
     [
         (lambda z: z.sum(-1), r"\[N, \*batch\] = \[8, 3\], got shape \[8, 3, 2\]"),
-        (lambda z: z.sum((-2, -1)) * torch.nan, "NaN or infinity for 24 of 24 samples"),
+        (lambda z: z.sum((-2, -1)) * torch.nan, "log_weight returned NaN or infinity for 24 of 24"),
     ],
     ids=["shape", "nan"],
 )

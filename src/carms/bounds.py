@@ -67,7 +67,7 @@ def importance_bound(
     if estimator != "reinforce":
         shape = (samples, samples, *own_logits.shape[:-2])
         check_memory("weights of pairs of samples", shape, 16, own_logits.device)
-    values = check_values(evaluate(log_weight, draw, one_hot), draw.drawn)
+    values = check_values(evaluate(log_weight, draw, one_hot), draw.drawn, name="log_weight")
     check_unchanged(own_logits, draw.before)
     bound = values.logsumexp(0) - math.log(samples)
     if not differentiated(own_logits):

@@ -189,7 +189,7 @@ def test_f_that_returns_no_tensor(name, value):
     raises(TypeError, message, lambda _: value, torch.zeros(3, 2, 2), name)
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool])
 def test_f_that_returns_no_floats(name, dtype):
     message = rf"the values of f must be floating point, got {dtype}"
     raises(TypeError, message, lambda z: z.sum((-2, -1)).to(dtype), torch.zeros(3, 2, 2), name)

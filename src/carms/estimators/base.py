@@ -193,7 +193,7 @@ class Estimator(torch.nn.Module, ABC):
         """Return ``fz`` if it has a value for each sample, and for each term if there are any."""
         check_draw(self, draw, Draw)
         check_unchanged(draw.variables.logits, draw.before)
-        check_graph(self, draw.variables.logits, draw.differentiable)
+        check_graph(self, draw.variables.logits, draw.drawn, draw.differentiable)
         if terms is None:
             return check_values(fz, draw.drawn)
         self._check_terms(terms, draw.variables.logits)

@@ -81,7 +81,7 @@ class Relax(ControlVariate):
 
     def _gradient(self, draw: Draw[RelaxedSample], fz: Tensor) -> Tensor:
         relaxation = draw.memory
-        check_graph(self, draw.variables.logits, relaxation.soft)
+        check_graph(self, draw.variables.logits, draw.drawn, relaxation.soft)
         control = self._control(relaxation.soft.flatten(-2), fz.shape)
         slopes = slope(self, control, relaxation.soft, create_graph=self.training)
         return relaxation.gradient(fz, control, slopes, self.training)

@@ -134,7 +134,7 @@ class SubsetEstimator(torch.nn.Module, ABC):
         """Make value and gradients from values ``fz [N, *batch]``: the second half."""
         check_draw(self, draw, Draw)
         check_unchanged(draw.logits, draw.before)
-        check_graph(self, draw.logits, draw.differentiable)
+        check_graph(self, draw.logits, draw.drawn, draw.differentiable)
         return self._surrogate(draw, check_values(fz, draw.drawn, variables=False))
 
     @abstractmethod

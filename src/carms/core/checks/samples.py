@@ -114,11 +114,16 @@ def check_draw(estimator: object, draw: Any, kind: type[Any]) -> None:
         )
 
 
-def check_graph(maker: object, logits: Tensor, z: Tensor | None) -> None:
-    """Raise if the gradient must pass through the samples ``z``, but they were drawn without a
-    graph.
+def check_graph(maker: object, logits: Tensor, drawn: Tensor, z: Tensor | None) -> None:
+    """Raise if there will be a gradient, but the indices were drawn where autograd was off for
+    good, or samples ``z``, through which it must pass, without a graph.
     """
     wanted = torch.is_grad_enabled() and logits.requires_grad
+    if wanted and not torch.compiler.is_compiling() and drawn.is_inference():
+        raise ValueError(
+            f"the samples of {maker} were drawn under torch.inference_mode(): call sample where "
+            "gradients are enabled"
+        )
     if wanted and z is not None and not z.requires_grad:
         raise ValueError(
             f"the samples of {maker} were drawn without their graph, as under torch.no_grad(): "
@@ -154,7 +159,12 @@ def check_unchanged(logits: Tensor, before: int | Tensor | None) -> None:
 
 
 def check_values(
-    values: object, indices: Tensor, terms: int | None = None, *, variables: bool = True
+    values: object,
+    indices: Tensor,
+    terms: int | None = None,
+    *,
+    variables: bool = True,
+    name: str = "f",
 ) -> Tensor:
     """The values of ``f`` at samples ``[N, *batch, D]``, if they are finite floats ``[N, *batch]``,
     or ``[N, *batch, K]`` of K terms.
@@ -164,6 +174,7 @@ def check_values(
         indices: the samples.
         terms: the number of terms, K.
         variables: whether the last dimension of the samples is that of variables.
+        name: what errors call the function.
     """
     samples = indices.shape
     expected, what = samples[:-1], "[N, *batch]"
@@ -172,31 +183,33 @@ def check_values(
     shape = list(expected)
     if not isinstance(values, Tensor):
         raise TypeError(
-            f"the values of f must be a tensor {what} = {shape}, got {type(values).__name__}; "
-            f"{_how_to_return(values)}"
+            f"the values of {name} must be a tensor {what} = {shape}, got "
+            f"{type(values).__name__}; {_how_to_return(values, name)}"
         )
-    if values.dtype in (torch.bool, torch.int64):
-        raise TypeError(f"the values of f must be floating point, got {values.dtype}; use .float()")
-    check_floats("the values of f", values)
-    check_same_device("the values of f", values, "z is", indices)
+    if not (values.is_floating_point() or values.is_complex()):
+        raise TypeError(
+            f"the values of {name} must be floating point, got {values.dtype}; use .float()"
+        )
+    check_floats(f"the values of {name}", values)
+    check_same_device(f"the values of {name}", values, "z is", indices)
     if values.shape != expected:
         each = "sample" if terms is None else f"sample and each of the {terms} terms"
         hint = _how_to_shape(values.shape, samples, expected, variables and terms is None)
         raise ValueError(
-            f"the values of f must be one per {each}, {what} = {shape}, "
+            f"the values of {name} must be one per {each}, {what} = {shape}, "
             f"got shape {list(values.shape)}{hint}"
         )
     # A sum can be infinite of finite values, but not the other way round.
     if holds(lambda: not math.isfinite(values.detach().sum())) and not values.isfinite().all():
         bad = int((~values.isfinite()).sum())
-        raise ValueError(f"f returned NaN or infinity for {bad} of {values.numel()} samples")
+        raise ValueError(f"{name} returned NaN or infinity for {bad} of {values.numel()} samples")
     return values
 
 
-def _how_to_return(values: object) -> str:
+def _how_to_return(values: object, name: str) -> str:
     """What to do about values that are no tensor."""
     if values is None:
-        return "f must return them"
+        return f"{name} must return them"
     if isinstance(values, tuple):
         return (
             "to get more than values out of it take two steps: draw = estimator.sample(logits), "
