@@ -136,7 +136,7 @@ def test_the_contest_and_runs_are_not_reported_together(made_up_tasks, tmp_path)
 
 
 def winners_of(found):
-    ((task, _, reference, *names),) = found.winners().rows
+    ((task, reference, *names, _),) = found.winners().rows
     assert (task.text, reference.text) == ("made-up", "loorf")
     return [field.text for field in names]
 
@@ -157,10 +157,10 @@ def test_bias_is_shown(made_up_tasks, tmp_path, monkeypatch):
     for result in results.values():
         running.add_result(tmp_path / "made-up.csv", TASK, result)
     found = contest.read_contest(tmp_path)
-    assert winners_of(found) == ["no times yet", "no times yet", "none", "good"]
+    assert winners_of(found) == ["no times yet", "none", "no times yet", "good"]
     write_times(tmp_path, TASK, made_up_times(dict.fromkeys(SCORES, 1.0)))
     found = contest.read_contest(tmp_path)
-    assert winners_of(found) == ["none", "good", "none", "good"]
+    assert winners_of(found) == ["none", "none", "good", "good"]
     for sheet in (*found.summaries(), *found.sheets(TASK)):
         assert sheet.headings[:2] == ["estimator", "bias"]
         marks = {row[0].text: row[1].text for row in sheet.rows}

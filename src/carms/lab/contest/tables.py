@@ -57,23 +57,24 @@ def winners_sheet(tasks: Sequence[Task], standings: Mapping[str, Sequence[Standi
     rows = []
     for task in tasks:
         own = standings[task.name]
-        kinds = [(moment, unbiased) for moment in _TITLES for unbiased in (True, False)]
-        named = [Field(_winners(own, moment, unbiased)) for moment, unbiased in kinds]
-        rows.append([Field(task.name), Field(task.title), Field(task.reference), *named])
-    headings = ["task", "what is learned", "reference"]
-    for title in _TITLES.values():
-        headings += [f"{title}: unbiased", f"{title}: biased"]
+        kinds = [(moment, unbiased) for unbiased in (True, False) for moment in _TITLES]
+        named = [_winners(own, moment, unbiased) for moment, unbiased in kinds]
+        words = [Field(text, text) for text in (task.name, task.reference, task.title)]
+        rows.append([*words[:2], *named, words[2]])
+    columns = [f"{kind}, {title}" for kind in ("unbiased", "biased") for title in _TITLES.values()]
+    headings = ["task", "reference", *columns, "what is learned"]
     return Sheet("Better than the reference", headings, rows)
 
 
-def _winners(standings: Sequence[Standing], moment: Moment, unbiased: bool) -> str:
+def _winners(standings: Sequence[Standing], moment: Moment, unbiased: bool) -> Field:
     if all(each.at_steps.rank is None for each in standings):
-        return "too few seeds yet"
+        return Field("too few seeds yet")
     places: dict[Entry, Place] = {each.entry: getattr(each, moment) for each in standings}
     if all(place.rank is None for place in places.values()):
-        return "no times yet"
+        return Field("no times yet")
     better = [entry for entry, place in places.items() if place.wins]
-    return ", ".join(entry.name for entry in better if entry.unbiased == unbiased) or "none"
+    names = ", ".join(entry.name for entry in better if entry.unbiased == unbiased)
+    return Field(names, names) if names else Field("none")
 
 
 def summary_sheet(
