@@ -122,5 +122,5 @@ def test_a_finished_run_is_read_without_its_model(finished, monkeypatch):
     console = Console(file=StringIO(), width=200)
     parse(["vae", *FLAGS, "--out", str(finished)]).run(console)
     assert "is finished" in console.file.getvalue()
-    with pytest.raises(ValueError, match=r"other settings \(seed: 0 there, 1 now\): give another"):
+    with pytest.raises(ValueError, match=r"other settings \(seed: 0 there, 1 now\): take another"):
         parse(["vae", *FLAGS, "--seed", "1", "--out", str(finished)]).run(console)

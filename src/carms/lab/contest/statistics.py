@@ -82,8 +82,9 @@ def estimate_mean(values: Sequence[float]) -> Mean:
     """The mean of independent values, with the interval of the t distribution.
 
     Examples:
-        >>> estimate_mean([1.0, 2.0, 3.0])
-        Mean(value=2.0, low=-0.48, high=4.48)
+        >>> mean = estimate_mean([1.0, 2.0, 3.0])
+        >>> mean.value, round(mean.low, 2), round(mean.high, 2)
+        (2.0, -0.48, 4.48)
     """
     value = statistics.mean(values)
     width = _quantile(len(values)) * statistics.stdev(values) / len(values) ** 0.5
