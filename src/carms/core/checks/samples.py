@@ -115,8 +115,8 @@ def check_draw(estimator: object, draw: Any, kind: type[Any]) -> None:
 
 
 def check_graph(maker: object, logits: Tensor, drawn: Tensor, z: Tensor | None) -> None:
-    """Raise if there will be a gradient, but the indices were drawn where autograd was off for
-    good, or samples ``z``, through which it must pass, without a graph.
+    """Raise if there will be a gradient, but the indices were drawn in inference mode, or the
+    samples ``z``, through which it must pass, without a graph.
     """
     wanted = torch.is_grad_enabled() and logits.requires_grad
     if wanted and not torch.compiler.is_compiling() and drawn.is_inference():
@@ -227,7 +227,7 @@ def _how_to_shape(
     if shape == samples[:-1]:
         return "; with terms, f returns each term and not their sum"
     if len(shape) < len(expected):
-        return "; keep the dimensions of samples and examples: f must not average over them"
+        return "; keep the dimensions of samples and examples, do not average over them"
     if may_have_terms and shape == samples:
         example = "each example" if len(samples) > 2 else "one example"
         return (

@@ -88,7 +88,9 @@ class Report:
 
 
 def _format_of(out: Path, wanted: str | None) -> str:
-    """The format of a file by its ending. Any other file that lies there is none of ours."""
+    """The format of a report by its ending; another ending is refused, because it may be that of a
+    file which is not to be overwritten.
+    """
     formats = {ending: name for name, ending in ENDINGS.items()}
     name = formats.get(out.suffix.lower())
     if wanted and name != wanted:
